@@ -1,0 +1,29 @@
+# Language level, warnings, and the compiler cache.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(ATOLL_WERROR "Treat warnings as errors" OFF)
+option(ATOLL_BENCH "Build the programs under bench/" OFF)
+
+add_library(atoll_warnings INTERFACE)
+target_compile_options(atoll_warnings INTERFACE
+  -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor
+  -Wold-style-cast -Wimplicit-fallthrough -Wno-missing-field-initializers
+  $<$<BOOL:${ATOLL_WERROR}>:-Werror>)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # clang's precompiled headers carry a time stamp unless told not to; with it ccache never hits.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+endif()
+
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_compile_options(-g1)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+add_link_options(-fuse-ld=lld-19)

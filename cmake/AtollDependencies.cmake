@@ -1,0 +1,38 @@
+# Every library that Atoll stands on, as one imported target each. All come from the distribution.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(fmt REQUIRED)
+pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(MNL REQUIRED IMPORTED_TARGET libmnl)
+pkg_check_modules(NFTABLES REQUIRED IMPORTED_TARGET libnftables)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+
+# fmt is used header-only: the distribution ships no static library, and the guest daemon is static.
+add_library(atoll_fmt INTERFACE)
+target_link_libraries(atoll_fmt INTERFACE fmt::fmt-header-only)
+
+# Asio is compiled once, in src/async.
+add_library(atoll_asio INTERFACE)
+target_link_libraries(atoll_asio INTERFACE Boost::headers Threads::Threads)
+target_compile_definitions(atoll_asio INTERFACE
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_NO_TS_EXECUTORS)
+
+# llhttp comes as C sources (package node-llhttp on Debian 12, libllhttp-dev on Debian 13).
+find_path(LLHTTP_SOURCE_DIR llhttp.c PATHS /usr/share/llhttp NO_DEFAULT_PATH)
+find_path(LLHTTP_INCLUDE_DIR llhttp.h PATHS /usr/share/include/llhttp /usr/include)
+if(LLHTTP_SOURCE_DIR)
+  add_library(atoll_llhttp STATIC
+    ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)
+  target_include_directories(atoll_llhttp SYSTEM PUBLIC ${LLHTTP_INCLUDE_DIR})
+else()
+  find_library(LLHTTP_LIBRARY NAMES libllhttp.a llhttp REQUIRED)
+  add_library(atoll_llhttp INTERFACE)
+  target_include_directories(atoll_llhttp SYSTEM INTERFACE ${LLHTTP_INCLUDE_DIR})
+  target_link_libraries(atoll_llhttp INTERFACE ${LLHTTP_LIBRARY})
+endif()

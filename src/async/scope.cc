@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "async/scope.h"
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace atl::async {
+namespace {
+std::string describe(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+}  // namespace
+
+Scope::~Scope() { CHECK(running_.empty(), "scope destroyed with {} running tasks", running_.size()); }
+
+void Scope::spawn(std::string name, Task<> task) {
+  if (cancelled_) return;
+  auto entry = running_.emplace(running_.end());
+  entry->name = std::move(name);
+  asio::co_spawn(executor_, std::move(task),
+                 asio::bind_cancellation_slot(entry->signal.slot(), [this, entry](std::exception_ptr failure) {
+                   if (failure) log::error("task ended by an exception", {{"task", entry->name}, {"what", describe(failure)}});
+                   running_.erase(entry);
+                   if (running_.empty()) idle_.notify_all();
+                 }));
+}
+
+void Scope::cancel() {
+  cancelled_ = true;
+  // A task may end inside emit() and erase its entry, so walk with the next position in hand.
+  for (auto it = running_.begin(); it != running_.end();) {
+    auto here = it++;
+    here->signal.emit(asio::cancellation_type::all);
+  }
+}
+
+Task<> Scope::join() {
+  while (!running_.empty()) co_await idle_.wait();
+}
+
+}  // namespace atl::async

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP/1.1 client: one request at a time on a connection, kept alive in a small pool.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "http/message.h"
+#include "net/stream.h"
+
+namespace atl::http {
+
+using async::Task;
+
+// One request on the wire and its answer. Dropping it before the answer is complete closes the connection;
+// otherwise the connection goes back to the pool.
+class ClientExchange {
+ public:
+  virtual ~ClientExchange() = default;
+  // Sends request body bytes. After the last one call finish_body(). With content_length in the request head exactly
+  // that many bytes are due; otherwise the body is chunked.
+  virtual Task<Result<void>> write_body(std::string_view data) = 0;
+  virtual Task<Result<void>> finish_body() = 0;
+  // The answer's head. 1xx answers are skipped, except 101. May be called while the body is still being sent.
+  virtual Task<Result<ResponseHead>> read_head() = 0;
+  // Answer body bytes; 0 = complete and well framed. A connection that breaks gives kUnavailable.
+  virtual Task<Result<std::size_t>> read_body(std::span<char> out) = 0;
+  Task<Result<std::string>> read_all(std::size_t limit);
+  // After a 101 (or 200 to CONNECT): the raw stream, with bytes already received first.
+  virtual net::StreamPtr take_stream() = 0;
+  virtual void close() = 0;
+  virtual void set_idle_limit(Steady::duration limit) = 0;
+};
+
+using Connector = std::function<Task<Result<net::StreamPtr>>()>;
+
+// Keeps at most `max_idle` idle connections to one peer. Use from one loop.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  virtual ~Client() = default;
+  // Sends the head. `request.content_length` and `has_body` decide the framing; `authority` becomes Host.
+  // A kept connection that turns out dead before any answer byte is replaced once, when the request has no body.
+  virtual Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) = 0;
+  virtual void close_idle() = 0;
+};
+
+struct ClientLimits {
+  std::size_t head_bytes = 64 * 1024;
+  std::size_t header_count = 128;
+  std::size_t max_idle = 4;
+  Steady::duration idle_timeout = std::chrono::seconds(60);  // of a kept connection
+};
+std::shared_ptr<Client> make_client(Connector connector, ClientLimits limits = {});
+
+// Whole-message convenience: sends `body`, reads the answer with at most `limit` body bytes.
+struct Answer {
+  ResponseHead head;
+  std::string body;
+};
+Task<Result<Answer>> fetch(std::shared_ptr<Client> client, RequestHead request, std::string body, std::size_t limit);
+
+}  // namespace atl::http

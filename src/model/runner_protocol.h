@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The wire between atoll-control and atoll-runner (proto/runner.md): fixed structs, one per SOCK_SEQPACKET message, on a
+// unix socket whose peer the kernel vouches for (SO_PEERCRED, unix(7)). No length is ever taken from a message:
+// the type decides the size, and a message of another size closes the connection. Same machine, so host byte order.
+//
+// A request carries an `id` chosen by control; its one reply carries the same id. Replies may come in any order.
+// Messages with id 0 from the runner are events.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "model/sandbox.h"
+
+namespace atl::model::wire {
+
+inline constexpr std::uint32_t kMagic = 0x4c4f5441;  // "ATOL"
+inline constexpr std::uint16_t kVersion = 1;
+
+enum class Type : std::uint16_t {
+  // requests
+  kHello = 1,       // Hello -> HelloReply: versions, tiers in force, capacity
+  kStart = 2,       // StartRequest -> StartReply: launch a sandbox from nothing but ready slots and disks
+  kStop = 3,        // SandboxRef -> StopReply: kill, wait for the kernel, release everything
+  kList = 4,        // Empty -> one ListReply per sandbox, then one with last = 1 and no sandbox
+  kStats = 5,       // SandboxRef -> StatsReply
+  kNetwork = 6,     // NetworkRequest -> Done: replace the egress rules of one sandbox
+  kCapacity = 7,    // CapacityRequest -> Done: how many slots and disks to keep ready
+  kForget = 8,      // BuildRef -> Done: drop the runner's open handle of a template build
+  // replies
+  kHelloReply = 101,
+  kStartReply = 102,
+  kStopReply = 103,
+  kListReply = 104,
+  kStatsReply = 105,
+  kDone = 106,      // Done: success or error of requests without an answer of their own
+  // events
+  kExited = 201,    // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
+};
+
+// NUL-terminated text in a fixed field. Reading stops at the field's end.
+template <std::size_t N>
+struct Text {
+  char bytes[N];
+  void set(std::string_view text) {
+    std::memset(bytes, 0, N);
+    std::memcpy(bytes, text.data(), text.size() < N ? text.size() : N - 1);
+  }
+  std::string str() const { return std::string(bytes, strnlen(bytes, N)); }
+};
+
+struct Header {
+  std::uint32_t magic = kMagic;
+  std::uint16_t version = kVersion;
+  std::uint16_t type = 0;
+  std::uint64_t id = 0;
+};
+
+// Error part of each reply. ok = 1: the rest is valid.
+struct Status {
+  std::uint8_t ok;
+  std::uint8_t code;  // atl::Code
+  std::uint16_t pad;
+  std::int32_t sys_errno;
+  Text<40> word;
+  Text<208> message;
+  Text<128> hint;
+};
+
+struct Empty { Header header; };
+
+struct SandboxRef {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+};
+
+struct BuildRef {
+  Header header;
+  Text<40> build;
+};
+
+struct HelloReply {
+  Header header;
+  Status status;
+  Text<32> runner_version;
+  std::uint32_t pid;
+  std::uint32_t slots_total;
+  std::uint32_t slots_free;
+  std::uint8_t tiers;          // bit (1 << Tier)
+  std::uint8_t cgroup_mode;    // 1, 2, 3 = version 1, hybrid, version 2
+  std::uint8_t landlock_abi;   // 0 when absent
+  std::uint8_t pad;
+  std::uint32_t missing_layers;  // bit set of MissingLayer
+};
+
+// Layers of defence that this host cannot give; reported with every sandbox.
+enum MissingLayer : std::uint32_t {
+  kMissingLandlock = 1 << 0,
+  kMissingCgroupKill = 1 << 1,
+  kMissingDiskLimit = 1 << 2,
+  kMissingPids = 1 << 3,
+  kMissingNftables = 1 << 4,
+};
+
+struct StartRequest {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::uint64_t owner_epoch;
+  Text<40> build;              // UUID of the template build; the runner knows where builds are kept
+  std::uint8_t tier;
+  std::uint8_t internet;       // initial egress: 1 = policy open, 0 = closed
+  std::uint8_t pad[2];
+  std::uint32_t cpu_millis;
+  std::uint32_t processes;
+  std::uint32_t open_files;
+  std::uint64_t memory_bytes;
+  std::uint64_t disk_bytes;
+  std::uint8_t internal_token[32];  // the guest daemon accepts internal calls only with this
+};
+
+inline constexpr std::size_t kStartSteps = 12;
+
+struct StartReply {
+  Header header;
+  Status status;
+  std::uint32_t slot;
+  Text<16> interface;          // host side of the slot's link: bind to it to reach the sandbox
+  std::uint32_t pid;           // of PID 1, in the host's pid namespace
+  std::uint64_t start_ticks;   // its start time, /proc/<pid>/stat field 22: names the process for ever
+  std::uint32_t step_us[kStartSteps];  // how long each StartStep took
+};
+
+enum StartStep : std::uint32_t {
+  kStepQueue, kStepSlot, kStepDisk, kStepCgroup, kStepClone, kStepMaps, kStepMounts, kStepPivot, kStepConfine, kStepExec,
+  kStepTotal,
+};
+
+struct StopReply {
+  Header header;
+  Status status;
+  std::uint8_t was_running;
+  std::uint8_t pad[3];
+  std::uint32_t oom_kills;
+};
+
+struct ListReply {
+  Header header;
+  Status status;
+  std::uint8_t last;
+  std::uint8_t alive;          // 0: PID 1 is gone, resources still held
+  std::uint8_t tier;
+  std::uint8_t pad;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::uint64_t owner_epoch;
+  Text<40> build;
+  std::uint32_t slot;
+  Text<16> interface;
+  std::uint32_t pid;
+  std::uint64_t start_ticks;
+};
+
+struct StatsReply {
+  Header header;
+  Status status;
+  std::uint64_t cpu_us;        // since start
+  std::uint64_t memory_used;   // bytes, without reclaimable cache
+  std::uint64_t memory_cache;
+  std::uint64_t memory_limit;
+  std::uint64_t disk_used;
+  std::uint64_t disk_total;
+  std::uint32_t processes;
+  std::uint32_t oom_kills;
+};
+
+struct NetworkRequest {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::uint8_t internet;
+  std::uint8_t allow_count;
+  std::uint8_t deny_count;
+  std::uint8_t pad;
+  struct { std::uint8_t address[4]; std::uint8_t prefix; std::uint8_t pad[3]; } allow[kMaxNetworkRules], deny[kMaxNetworkRules];
+};
+
+struct CapacityRequest {
+  Header header;
+  std::uint32_t ready_slots;
+  std::uint32_t ready_disks;
+  std::uint64_t disk_bytes;    // size of the disks kept ready
+};
+
+struct Done {
+  Header header;
+  Status status;
+};
+
+struct ExitedEvent {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::int32_t wait_status;    // as of waitpid(2); -1 when the runner could not see it
+  std::uint32_t oom_kills;
+};
+
+// Every message is a plain block of bytes.
+template <class T>
+inline constexpr bool kIsMessage = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
+static_assert(kIsMessage<StartRequest> && kIsMessage<StartReply> && kIsMessage<NetworkRequest> && kIsMessage<ListReply>);
+inline constexpr std::size_t kMaxMessage = 2048;
+static_assert(sizeof(NetworkRequest) <= kMaxMessage && sizeof(ListReply) <= kMaxMessage);
+
+}  // namespace atl::model::wire

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sandbox is: its states, limits, network rules. Plain data and rules, no I/O.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace atl::model {
+
+enum class Tier : std::uint8_t { kContainer = 1, kGvisor = 2, kMicrovm = 3 };
+std::string_view tier_name(Tier tier);
+std::optional<Tier> parse_tier(std::string_view name);
+
+// Passing states have a bound; see state.h for the legal transitions.
+enum class State : std::uint8_t {
+  kReady = 1,  // in the pool: started ahead, owned by nobody
+  kCreating,
+  kRunning,
+  kPausing,
+  kPaused,
+  kResuming,
+  kStopping,
+  kStopped,
+  kFailed,
+};
+std::string_view state_name(State state);
+std::optional<State> parse_state(std::string_view name);
+
+struct Limits {
+  std::uint64_t memory_bytes = 1024ull << 20;
+  std::uint32_t cpu_millis = 2000;  // 1000 = one core
+  std::uint32_t processes = 512;
+  std::uint32_t open_files = 8192;
+  std::uint64_t disk_bytes = 4096ull << 20;
+  bool operator==(const Limits&) const = default;
+};
+
+// One address block. IPv4 only in sandboxes today; IPv6 is closed.
+struct Cidr {
+  std::array<std::uint8_t, 4> address{};
+  std::uint8_t prefix = 32;
+  bool operator==(const Cidr&) const = default;
+};
+// "1.2.3.4" or "1.2.3.0/24"; strict decimal, no leading zeros, host bits must be zero.
+std::optional<Cidr> parse_cidr(std::string_view text);
+std::string format_cidr(const Cidr& cidr);
+
+// Address rules. allow beats deny, and no rule ever opens a private, link-local, metadata or host range.
+struct NetworkRules {
+  bool internet = true;         // policy `open`; false = closed but for `allow`
+  std::vector<Cidr> allow;
+  std::vector<Cidr> deny;
+  bool operator==(const NetworkRules&) const = default;
+};
+inline constexpr std::size_t kMaxNetworkRules = 64;  // of each list
+
+// Sandbox id: 'i' + 20 of [a-z0-9]. Safe as a DNS label behind a port prefix.
+std::string new_sandbox_id();
+bool valid_sandbox_id(std::string_view id);
+
+}  // namespace atl::model

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fd: owns one file descriptor.
+#pragma once
+
+#include <utility>
+
+#include "base/result.h"
+
+namespace atl::sys {
+
+// Move-only. Closes on destruction; close(2) is not repeated on EINTR, since Linux has released the number already.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset();
+  Result<Fd> duplicate() const;  // F_DUPFD_CLOEXEC
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace atl::sys
