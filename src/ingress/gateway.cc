@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingress/gateway.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "ingress/headers.h"
+#include "ingress/relay.h"
+#include "model/guest_boot.h"
+
+namespace atl::ingress {
+namespace {
+
+constexpr std::size_t kKeptPorts = 32;  // ports per sandbox whose connections are kept
+
+// One request is counted and reachable by sandbox_gone for as long as this lives.
+class Registration {
+ public:
+  Registration(std::shared_ptr<SandboxLinks> links, Flow& flow, std::size_t& active)
+      : links_(std::move(links)), place_(links_->flows.insert(links_->flows.end(), &flow)), active_(active) {
+    ++active_;
+  }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  ~Registration() {
+    links_->flows.erase(place_);
+    --active_;
+  }
+
+ private:
+  std::shared_ptr<SandboxLinks> links_;
+  std::list<Flow*>::iterator place_;
+  std::size_t& active_;
+};
+
+// Ends only by cancellation.
+Task<> park() {
+  async::asio::steady_timer never(co_await async::asio::this_coro::executor, Steady::time_point::max());
+  co_await never.async_wait(async::use_result);
+}
+
+Task<> watch_client(Flow& flow) {
+  co_await flow.exchange.wait_client_gone();
+  if (!flow.answered) {
+    flow.client_gone = true;
+    flow.drop_guest();
+  }
+  co_await park();
+}
+
+Task<> send_request_body(Flow& flow) {
+  if (flow.exchange.request().has_body) co_await relay_request_body(flow);
+  co_await park();
+}
+
+http::ClientLimits client_limits(std::size_t max_idle) {
+  http::ClientLimits limits;
+  limits.max_idle = max_idle;
+  limits.idle_timeout = std::chrono::seconds(30);
+  return limits;
+}
+
+std::shared_ptr<http::Client> make_port_client(PortDial how, std::size_t max_idle) {
+  auto connector = [how = std::move(how)] { return open_port(how); };
+  return http::make_client(std::move(connector), client_limits(max_idle));
+}
+
+}  // namespace
+
+Gateway::Gateway(control::Directory& directory, Options options) : directory_(directory), options_(std::move(options)) {
+  options_.domain = options_.domain.substr(0, options_.domain.find(':'));
+  gone_subscription_ = directory_.on_gone(
+      [this](std::string_view sandbox, std::uint64_t generation) { sandbox_gone(sandbox, generation); });
+}
+
+bool Gateway::wants(const http::RequestHead& request) const {
+  return !std::holds_alternative<NotIngress>(route_request(request, options_.domain));
+}
+
+Gateway::Verdict Gateway::admit(const http::RequestHead& request) const {
+  auto routing = route_request(request, options_.domain);
+  if (auto* bad = std::get_if<BadTarget>(&routing)) return bad_request(bad->message);
+  if (auto* target = std::get_if<Target>(&routing)) {
+    return admit_route(request, target->sandbox, directory_.find(target->sandbox), target->port);
+  }
+  if (auto* file = std::get_if<SignedFile>(&routing)) {
+    auto route = directory_.find_by_signature(file->path, file->operation, file->user, file->expiration, file->signature);
+    // The guest daemon's own words: the caller cannot tell which sandbox was not found.
+    if (!route) return Refusal{401, {}, "invalid signature", {}};
+    auto sandbox = route->sandbox;
+    return admit_route(request, sandbox, std::move(route), model::kGuestPort);
+  }
+  return bad_request("the request names no sandbox");
+}
+
+Gateway::Verdict Gateway::admit_route(const http::RequestHead& request, const std::string& sandbox,
+                                      control::RoutePtr route, std::uint16_t port) const {
+  if (!route) return not_found(sandbox);
+  switch (route->state) {
+    case model::State::kRunning: break;
+    case model::State::kCreating:
+    case model::State::kPausing:
+    case model::State::kResuming: return state_changing(sandbox);
+    default: return not_found(sandbox);
+  }
+  if (port != model::kGuestPort && !route->traffic_token.empty()) {
+    auto given = request.headers.find("e2b-traffic-access-token");
+    if (!given) return traffic_token_missing(sandbox);
+    bool once = request.headers.count("e2b-traffic-access-token") == 1;
+    if (!once || !route->traffic_token.matches(*given)) return traffic_token_wrong(sandbox);
+  }
+  if (request.method == "CONNECT" || (port == model::kGuestPort && is_internal_path(request.path()))) {
+    return Refusal{404, sandbox, "There is nothing at this address", {}};
+  }
+  if (full(sandbox)) return too_many_connections(sandbox);
+  return Admission{std::move(route), port};
+}
+
+bool Gateway::full(const std::string& sandbox) const {
+  if (active_ >= options_.requests) return true;
+  auto links = links_.find(sandbox);
+  return links != links_.end() && links->second->flows.size() >= options_.requests_per_sandbox;
+}
+
+std::shared_ptr<SandboxLinks> Gateway::links_of(const control::Route& route) {
+  auto& links = links_[route.sandbox];
+  if (links && links->generation != route.generation) {
+    sandbox_gone(route.sandbox, links->generation);
+    return links_of(route);
+  }
+  if (!links) {
+    links = std::make_shared<SandboxLinks>();
+    links->generation = route.generation;
+  }
+  return links;
+}
+
+std::shared_ptr<http::Client> Gateway::kept_client(SandboxLinks& links, const Admission& admission) {
+  auto& client = links.clients[admission.port];
+  if (client) return client;
+  PortDial how{options_.dial, admission.route, admission.port, nullptr, options_.refused_retry};
+  if (admission.port != model::kGuestPort) {
+    how.guest_daemon = kept_client(links, Admission{admission.route, model::kGuestPort});
+  }
+  client = make_port_client(std::move(how), 8);
+  return client;
+}
+
+// A kept connection may turn out dead after the request was sent. The guest daemon keeps its own open longer than we
+// do; of other services we know nothing, so what must not run twice gets a new connection.
+std::shared_ptr<http::Client> Gateway::client_for(SandboxLinks& links, const Admission& admission,
+                                                  const http::RequestHead& request) {
+  bool repeatable = !request.has_body && (request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS");
+  bool known = links.clients.contains(admission.port) || links.clients.size() < kKeptPorts;
+  if (admission.port == model::kGuestPort || (repeatable && known)) return kept_client(links, admission);
+  auto guest_daemon = kept_client(links, Admission{admission.route, model::kGuestPort});
+  PortDial how{options_.dial, admission.route, admission.port, std::move(guest_daemon), options_.refused_retry};
+  return make_port_client(std::move(how), 0);
+}
+
+Task<> Gateway::handle(http::Exchange& exchange) {
+  auto verdict = admit(exchange.request());
+  if (auto* refusal = std::get_if<Refusal>(&verdict)) {
+    co_await refuse(exchange, std::move(*refusal));
+    co_return;
+  }
+  auto admission = std::get<Admission>(std::move(verdict));
+  auto links = links_of(*admission.route);
+  Flow flow(exchange);
+  Registration registration(links, flow, active_);
+  co_await forward(flow, *links, admission);
+}
+
+Task<> Gateway::forward(Flow& flow, SandboxLinks& links, const Admission& admission) {
+  using namespace async::asio::experimental::awaitable_operators;
+  auto request = guest_request(flow.exchange.request(), *admission.route, admission.port);
+  if (!request) {
+    co_await refuse(flow.exchange, bad_request("the path is not decodable"));
+    co_return;
+  }
+  flow.exchange.set_idle_limit(kClientIdle);
+  auto client = client_for(links, admission, *request);
+  auto started = co_await client->start(std::move(*request));
+  if (!started || flow.sandbox_gone) {
+    co_await refuse(flow.exchange, explain(flow, admission));
+    co_return;
+  }
+  flow.upstream = std::move(*started);
+  flow.upstream->set_idle_limit(Steady::duration::zero());
+  co_await (answer(flow, admission) || send_request_body(flow) || watch_client(flow));
+  if (flow.switching) co_await switch_protocol(flow, admission);
+}
+
+Task<> Gateway::answer(Flow& flow, const Admission& admission) {
+  auto head = co_await flow.upstream->read_head();
+  if (flow.client_gone) {
+    flow.exchange.abort();
+    co_return;
+  }
+  bool unasked_switch = head.ok() && head->status == 101 && upgrade_wanted(flow.exchange.request(), admission.port).empty();
+  if (!head || flow.sandbox_gone || unasked_switch) {
+    co_await refuse(flow.exchange, explain(flow, admission));
+    co_return;
+  }
+  if (head->status == 101) {
+    flow.switching = std::move(*head);
+    co_return;
+  }
+  auto sent = co_await flow.exchange.send_head(client_response(*head, admission.port));
+  if (!sent) {
+    flow.drop_guest();
+    co_return;
+  }
+  co_await relay_response_body(flow);
+}
+
+Task<> Gateway::switch_protocol(Flow& flow, const Admission& admission) {
+  auto client = co_await flow.exchange.upgrade(client_response(*flow.switching, admission.port));
+  if (!client || flow.sandbox_gone) {
+    flow.drop_guest();
+    flow.exchange.abort();
+    co_return;
+  }
+  auto guest = flow.upstream->take_stream();
+  co_await relay_raw(flow, **client, *guest);
+}
+
+Refusal Gateway::explain(const Flow& flow, const Admission& admission) const {
+  const auto& sandbox = admission.route->sandbox;
+  auto now = directory_.find(sandbox);
+  if (flow.sandbox_gone || !now || now->generation != admission.route->generation) return not_found(sandbox);
+  if (flow.body_broken) return bad_request("the request body is malformed");
+  return flow.upstream ? no_answer(sandbox, admission.port) : port_closed(sandbox, admission.port);
+}
+
+void Gateway::sandbox_gone(std::string_view sandbox, std::uint64_t generation) {
+  auto found = links_.find(std::string(sandbox));
+  if (found == links_.end() || found->second->generation > generation) return;
+  auto links = std::move(found->second);
+  links_.erase(found);
+  for (auto* flow : links->flows) flow->break_off();
+  for (auto& [port, client] : links->clients) client->close_idle();
+  links->clients.clear();
+}
+
+}  // namespace atl::ingress
