@@ -1,5 +1,5 @@
 # atoll_library(NAME [LINK libs...] [EXTRA patterns...])
-#   One static library from every *.cc of the current folder that is not a test, and one test program
+#   One static library from every *.cc of the current folder that is neither a test nor main.cc, and one test program
 #   NAME_test from its *_test.cc files. LINK is the layering law: a folder sees only what it lists.
 include(GoogleTest)
 
@@ -7,7 +7,7 @@ function(atoll_library name)
   cmake_parse_arguments(ARG "" "" "LINK;EXTRA;TEST_LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${ARG_EXTRA})
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
 
   if(sources)
