@@ -6,9 +6,13 @@
 
 namespace atl::async {
 namespace {
-std::string describe(const std::exception_ptr& failure) {
+// Empty for the end that a cancelled task takes when it awaits something more.
+std::string describe(const std::exception_ptr& failure, bool cancelled) {
   try {
     std::rethrow_exception(failure);
+  } catch (const boost::system::system_error& e) {
+    if (cancelled && e.code() == asio::error::operation_aborted) return "";
+    return e.what();
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
@@ -25,7 +29,8 @@ void Scope::spawn(std::string name, Task<> task) {
   entry->name = std::move(name);
   asio::co_spawn(executor_, std::move(task),
                  asio::bind_cancellation_slot(entry->signal.slot(), [this, entry](std::exception_ptr failure) {
-                   if (failure) log::error("task ended by an exception", {{"task", entry->name}, {"what", describe(failure)}});
+                   auto what = failure ? describe(failure, cancelled_) : "";
+                   if (!what.empty()) log::error("task ended by an exception", {{"task", entry->name}, {"what", what}});
                    running_.erase(entry);
                    if (running_.empty()) idle_.notify_all();
                  }));

@@ -30,6 +30,7 @@ class Stream {
   virtual Task<Result<void>> write_all(std::string_view data) = 0;
   // Writes both parts in order, as one vectored write where the transport can.
   virtual Task<Result<void>> write_all(std::string_view first, std::string_view second) = 0;
+  virtual Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) = 0;
   // Tells the peer that no more bytes come. Reading goes on.
   virtual Task<Result<void>> shutdown_write() = 0;
   // Drops the connection at once; pending operations end with Code::kCancelled. `reset` sends RST where the
@@ -41,6 +42,8 @@ class Stream {
   // Completes when the peer has closed or reset the connection, or when close() is called. Consumes no bytes:
   // if unread bytes arrive instead, it waits on.
   virtual Task<> wait_closed() = 0;
+  // True while the connection is open and has nothing to read: only then may a kept connection be used again.
+  virtual bool quiet() const = 0;
   // "127.0.0.1:4711" or "unix"; for logs.
   virtual std::string peer() const = 0;
 };

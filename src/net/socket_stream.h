@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SocketStream: Stream on a connected (or connecting) stream socket.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+
+#include "net/socket.h"
+#include "net/watchdog.h"
+
+namespace atl::net {
+
+class SocketStream final : public Stream {
+ public:
+  // `fd` must be non-blocking; `family` is AF_INET, AF_INET6 or AF_UNIX.
+  SocketStream(async::Executor executor, sys::Fd fd, int family, std::string peer);
+  ~SocketStream() override;
+
+  Task<Result<std::size_t>> read_some(std::span<char> out) override;
+  Task<Result<void>> write_all(std::string_view data) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override;
+  Task<Result<void>> shutdown_write() override;
+  void close(Close how) override;
+  void set_idle_limit(Steady::duration limit) override { limit_ = limit; }
+  Task<> wait_closed() override;
+  bool quiet() const override;
+  std::string peer() const override { return peer_; }
+
+  // Starts connect(2) and waits for its end within `limit`.
+  Task<Result<void>> connect(SocketAddress address, Steady::duration limit);
+
+ private:
+  using Side = Watchdog::Side;
+  // One write of all parts; `parts` is consumed.
+  Task<Result<void>> write_parts(std::span<async::asio::const_buffer> parts);
+  // What a failed operation means: nothing (repeat it), or an error.
+  std::optional<Error> judge(const boost::system::error_code& error, bool cancelled, Side side,
+                             const char* what) const;
+  Error closed(const char* what) const;
+  void expire();
+  // Keeps one busy connection from starving the others of its loop.
+  Task<> be_fair();
+
+  async::asio::generic::stream_protocol::socket socket_;
+  async::asio::steady_timer closed_check_;
+  std::shared_ptr<Watchdog> watchdog_;
+  Steady::duration limit_{};
+  std::string peer_;
+  unsigned streak_ = 0;      // operations in a row that did not suspend
+  bool read_more_ = false;   // the last read filled its buffer, so another one will probably not block
+};
+
+}  // namespace atl::net
