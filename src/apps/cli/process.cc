@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cli/process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/cli/files.h"
+#include "base/text.h"
+
+extern char** environ;
+
+namespace atl::cli {
+namespace {
+
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+// In the child, after fork: only calls that are safe there. Says on the log what failed.
+[[noreturn]] void fail_child(const char* what) {
+  int number = errno;
+  char text[256];
+  int n = std::snprintf(text, sizeof text, "atoll: cannot start: %s: errno %d\n", what, number);
+  if (n > 0) (void)!::write(STDERR_FILENO, text, static_cast<std::size_t>(n));
+  ::_exit(127);
+}
+
+[[noreturn]] void run_child(char* const* argv, const std::optional<Identity>& identity, const std::string& user,
+                            int log_fd) {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::setsid();
+  int null_fd = ::open("/dev/null", O_RDONLY);
+  if (null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log_fd, 1) < 0 || ::dup2(log_fd, 2) < 0) fail_child("dup2");
+  if (::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0 && errno != ENOSYS) fail_child("close_range");  // Linux 5.11
+  if (::chdir("/") != 0) fail_child("chdir /");
+  ::umask(022);
+  if (identity) {
+    if (::initgroups(user.c_str(), identity->gid) != 0) fail_child("initgroups");
+    if (::setresgid(identity->gid, identity->gid, identity->gid) != 0) fail_child("setresgid");
+    if (::setresuid(identity->uid, identity->uid, identity->uid) != 0) fail_child("setresuid");
+  }
+  ::execv(argv[0], argv);
+  fail_child(argv[0]);
+}
+
+std::vector<char*> make_argv(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+}  // namespace
+
+std::optional<ProcessId> find_process(pid_t pid) {
+  auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!stat.ok()) return std::nullopt;
+  // The name in parentheses may hold anything, so fields are counted from the last parenthesis: 3 is the state.
+  std::size_t close = stat->rfind(')');
+  if (close == std::string::npos || close + 2 > stat->size()) return std::nullopt;
+  auto fields = split(std::string_view(*stat).substr(close + 2), ' ');
+  if (fields.size() < 20 || fields[0] == "Z" || fields[0] == "X") return std::nullopt;
+  auto ticks = parse_number<std::uint64_t>(fields[19]);
+  if (!ticks) return std::nullopt;
+  return ProcessId{pid, *ticks};
+}
+
+Result<sys::Fd> open_process(const ProcessId& id) {
+  sys::Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, id.pid, 0)));  // Linux 5.3
+  if (!fd && errno == ESRCH) return make_error(Code::kNotFound, "process {} is gone", id.pid);
+  if (!fd) return Error::from_errno(errno, fmt::format("pidfd_open {}", id.pid));
+  // Checked after opening: from here on the descriptor cannot come to mean another process.
+  if (find_process(id.pid) != std::optional(id)) return make_error(Code::kNotFound, "process {} is gone", id.pid);
+  return fd;
+}
+
+bool signal_process(const sys::Fd& pidfd, int signal) {
+  return ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+}
+
+bool wait_process(const sys::Fd& pidfd, Steady::duration limit) {
+  auto deadline = Steady::now() + limit;
+  for (;;) {
+    auto left = std::chrono::duration_cast<Millis>(deadline - Steady::now()).count();
+    pollfd item{pidfd.get(), POLLIN, 0};
+    int ready = ::poll(&item, 1, left > 0 ? static_cast<int>(left) : 0);
+    if (ready > 0) return true;
+    if (ready == 0 && left <= 0) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+void end_process(const sys::Fd& pidfd, Steady::duration grace) {
+  if (!signal_process(pidfd, SIGTERM)) return;
+  if (wait_process(pidfd, grace)) return;
+  signal_process(pidfd, SIGKILL);
+  wait_process(pidfd, std::chrono::seconds(10));
+}
+
+Result<ProcessId> spawn_process(const SpawnOptions& options) {
+  std::optional<Identity> identity;
+  if (!options.user.empty()) {
+    const passwd* entry = ::getpwnam(options.user.c_str());
+    if (entry == nullptr) {
+      return make_error(Code::kNotFound, "there is no user '{}' on this machine", options.user)
+          .with_hint("'sudo atoll up' makes it");
+    }
+    identity = Identity{entry->pw_uid, entry->pw_gid};
+  }
+  sys::Fd log(::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640));
+  if (!log) return Error::from_errno(errno, "open " + options.log_path);
+  std::vector<char*> argv = make_argv(options.program, options.arguments);
+  pid_t child = ::fork();
+  if (child < 0) return Error::from_errno(errno, "fork " + options.program);
+  if (child == 0) run_child(argv.data(), identity, options.user, log.get());
+  auto id = find_process(child);
+  // A child that has ended already is a zombie until we reap it: its pid cannot be used again before that.
+  return id ? *id : ProcessId{child, 0};
+}
+
+Result<void> run_program(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> argv = make_argv(program, arguments);
+  pid_t child = ::fork();
+  if (child < 0) return Error::from_errno(errno, "fork " + program);
+  if (child == 0) {
+    ::execve(argv[0], argv.data(), environ);
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return success();
+  if (WIFEXITED(status)) return make_error(Code::kInternal, "{} ended with status {}", program, WEXITSTATUS(status));
+  return make_error(Code::kInternal, "{} was ended by signal {}", program, WTERMSIG(status));
+}
+
+std::string find_program(const std::string& name) {
+  for (const char* directory : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/"}) {
+    std::string path = directory + name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+Result<std::string> find_daemon(const std::string& name) {
+  char self[PATH_MAX];
+  ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+  if (n < 0) return Error::from_errno(errno, "readlink /proc/self/exe");
+  std::filesystem::path directory = std::filesystem::path(std::string(self, static_cast<std::size_t>(n))).parent_path();
+  std::filesystem::path beside = directory / name;
+  std::filesystem::path installed = directory.parent_path() / "libexec" / "atoll" / name;
+  for (const auto& path : {beside, installed}) {
+    if (::access(path.c_str(), X_OK) == 0) return path.string();
+  }
+  return make_error(Code::kNotFound, "the program {} is neither {} nor {}", name, beside.string(), installed.string())
+      .with_hint("build it, or install Atoll completely");
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cli/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "apps/cli/files.h"
+#include "apps/cli/log_rotation.h"
+#include "base/log.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr Steady::duration kStopGrace = std::chrono::seconds(20);     // SIGTERM to SIGKILL
+constexpr Steady::duration kStableAfter = std::chrono::seconds(30);   // up for so long: the next death is a first one
+constexpr Steady::duration kReadyLimit = std::chrono::seconds(15);    // after it the next daemon starts all the same
+constexpr Millis kTick(200);                                          // while something is due
+constexpr Millis kIdleTick(10'000);                                   // log sizes are looked at
+
+struct Daemon {
+  DaemonSpec spec;
+  ProcessId process;
+  sys::Fd pidfd;
+  unsigned restarts = 0;
+  unsigned deaths = 0;  // in a row, for the back-off
+  WallTime since;
+  Steady::time_point started;
+  Steady::time_point start_at;  // when not running: not before this
+  bool held = false;
+  bool running() const { return static_cast<bool>(pidfd); }
+};
+
+bool socket_answers(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return true;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  sys::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  return fd && ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisorOptions& options) : run_dir_(options.run_dir) {
+    for (const DaemonSpec& spec : options.daemons) daemons_.emplace_back().spec = spec;
+  }
+
+  Result<void> run() {
+    TRY_VOID(take_lock());
+    // Orphans of the daemons (sandboxes whose launcher died) come to us and are reaped, so that no zombie stays.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    TRY_VOID(block_signals());
+    adopt_running();
+    publish();
+    log::info("supervisor started", {{"pid", ::getpid()}});
+    while (!stopping_) {
+      start_due();
+      wait_for_events();
+    }
+    stop_all();
+    ::unlink(supervisor_state_path(run_dir_).c_str());
+    log::info("supervisor stopped", {});
+    return success();
+  }
+
+ private:
+  Result<void> take_lock() {
+    std::string path = run_dir_ + "/supervisor.lock";
+    lock_ = sys::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock_) return Error::from_errno(errno, "open " + path);
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return success();
+    if (errno != EWOULDBLOCK) return Error::from_errno(errno, "lock " + path);
+    return make_error(Code::kConflict, "another supervisor already runs for {}", run_dir_);
+  }
+
+  Result<void> block_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int number : {SIGTERM, SIGINT, SIGCHLD, SIGHUP, kHoldControl}) sigaddset(&set, number);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    signals_ = sys::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) return Error::from_errno(errno, "signalfd");
+    return success();
+  }
+
+  // Daemons of a supervisor that was killed are still there: take them over instead of starting a second one.
+  void adopt_running() {
+    auto old = load_state(run_dir_);
+    if (!old.ok()) return;
+    for (const DaemonState& state : old->daemons) {
+      auto daemon = std::find_if(daemons_.begin(), daemons_.end(), [&](const Daemon& d) { return d.spec.name == state.name; });
+      if (daemon == daemons_.end() || state.process.pid <= 0) continue;
+      auto pidfd = open_process(state.process);
+      if (!pidfd.ok()) continue;
+      daemon->process = state.process;
+      daemon->pidfd = std::move(*pidfd);
+      daemon->restarts = state.restarts;
+      daemon->since = state.since;
+      daemon->started = Steady::now();
+      log::info("daemon taken over", {{"daemon", state.name}, {"pid", state.process.pid}});
+    }
+  }
+
+  void start_due() {
+    for (Daemon& daemon : daemons_) {
+      auto now = Steady::now();
+      if (!daemon.running() && !daemon.held && now >= daemon.start_at) start(daemon);
+      bool ready = daemon.running() && (daemon.spec.ready_socket.empty() || socket_answers(daemon.spec.ready_socket));
+      if (!ready && now - daemon.started < kReadyLimit) return;  // the next one waits
+    }
+  }
+
+  void start(Daemon& daemon) {
+    auto id = spawn_process({daemon.spec.program, daemon.spec.arguments, daemon.spec.user, daemon.spec.log_path});
+    daemon.started = Steady::now();
+    daemon.since = system_clock().now();
+    auto pidfd = id.ok() && id->start_ticks != 0 ? open_process(*id) : Result<sys::Fd>(make_error(Code::kNotFound, "gone"));
+    if (pidfd.ok()) {
+      daemon.process = *id;
+      daemon.pidfd = std::move(*pidfd);
+      log::info("daemon started", {{"daemon", daemon.spec.name}, {"pid", id->pid}});
+    } else {
+      log::error("daemon did not start",
+                 {{"daemon", daemon.spec.name}, {"why", id.ok() ? "it ended at once" : id.error().message()}});
+      died(daemon);
+    }
+    publish();
+  }
+
+  void died(Daemon& daemon) {
+    daemon.pidfd.reset();
+    daemon.process = {};
+    daemon.deaths = Steady::now() - daemon.started > kStableAfter ? 1 : daemon.deaths + 1;
+    ++daemon.restarts;
+    daemon.start_at = Steady::now() + restart_delay(daemon.deaths);
+    publish();
+  }
+
+  void wait_for_events() {
+    std::vector<pollfd> items{{signals_.get(), POLLIN, 0}};
+    bool all_up = true;
+    for (const Daemon& daemon : daemons_) {
+      if (daemon.running()) items.push_back({daemon.pidfd.get(), POLLIN, 0});
+      bool settled = daemon.held || (daemon.running() && (daemon.spec.ready_socket.empty() ||
+                                                          Steady::now() - daemon.started > kReadyLimit));
+      all_up = all_up && settled;
+    }
+    int limit = static_cast<int>((all_up ? kIdleTick : kTick).count());
+    ::poll(items.data(), items.size(), limit);
+    read_signals();
+    for (Daemon& daemon : daemons_) {
+      if (!daemon.running() || !wait_process(daemon.pidfd, Steady::duration::zero())) continue;
+      int pid = daemon.process.pid;
+      if (!daemon.held && !stopping_) log::error("daemon died, it is started again", {{"daemon", daemon.spec.name}, {"pid", pid}});
+      died(daemon);
+    }
+    reap();
+    rotate_logs();
+  }
+
+  void read_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+      int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGTERM || number == SIGINT) stopping_ = true;
+      if (number == kHoldControl) hold(daemons_.back());
+    }
+  }
+
+  void hold(Daemon& daemon) {
+    daemon.held = true;
+    if (daemon.running()) end_process(daemon.pidfd, kStopGrace);
+    daemon.pidfd.reset();
+    daemon.process = {};
+    publish();
+    log::info("daemon held", {{"daemon", daemon.spec.name}});
+  }
+
+  void stop_all() {
+    for (auto daemon = daemons_.rbegin(); daemon != daemons_.rend(); ++daemon) {
+      if (daemon->running()) end_process(daemon->pidfd, kStopGrace);
+      log::info("daemon stopped", {{"daemon", daemon->spec.name}});
+    }
+    reap();
+  }
+
+  void reap() {
+    int status = 0;
+    for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0; pid = ::waitpid(-1, &status, WNOHANG)) {
+      log::debug("child reaped", {{"pid", pid}, {"status", status}});
+    }
+  }
+
+  void rotate_logs() {
+    if (Steady::now() < next_rotation_) return;
+    next_rotation_ = Steady::now() + kIdleTick;
+    for (const Daemon& daemon : daemons_) {
+      auto rotated = rotate_log(daemon.spec.log_path);
+      if (!rotated.ok()) log::warn("cannot rotate a log", {{"why", rotated.error().message()}});
+    }
+  }
+
+  void publish() {
+    SupervisorState state;
+    state.process = find_process(::getpid()).value_or(ProcessId{});
+    for (const Daemon& daemon : daemons_) {
+      state.daemons.push_back({daemon.spec.name, daemon.process, daemon.restarts, daemon.since});
+    }
+    auto written = replace_file(supervisor_state_path(run_dir_), state_json(state), 0644);
+    if (!written.ok()) log::warn("cannot write the state file", {{"why", written.error().message()}});
+  }
+
+  std::string run_dir_;
+  std::vector<Daemon> daemons_;
+  sys::Fd lock_;
+  sys::Fd signals_;
+  bool stopping_ = false;
+  Steady::time_point next_rotation_{};
+};
+
+}  // namespace
+
+Result<void> supervise(const SupervisorOptions& options) { return Supervisor(options).run(); }
+
+}  // namespace atl::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Supervisor: keeps the daemons of one instance running. A small single-threaded loop without network: it starts
+// processes, restarts them with back-off when they die, rotates their logs, and stops them in order.
+//
+// It may be killed at any time: the daemons go on, and the next supervisor takes them over by pid and start time.
+#pragma once
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "apps/cli/process.h"
+#include "base/clock.h"
+
+namespace atl::cli {
+
+struct DaemonSpec {
+  std::string name;          // "runner"
+  std::string program;
+  std::vector<std::string> arguments;
+  std::string user;          // empty: root
+  std::string ready_socket;  // the next daemon starts once this unix socket takes connections; empty: at once
+  std::string log_path;
+};
+
+// What the supervisor tells the world, as a file of JSON in the run directory.
+struct DaemonState {
+  std::string name;
+  ProcessId process;     // pid 0: not running now
+  unsigned restarts = 0;
+  WallTime since;        // of the last start
+};
+struct SupervisorState {
+  ProcessId process;
+  std::vector<DaemonState> daemons;
+};
+std::string supervisor_state_path(const std::string& run_dir);
+std::string state_json(const SupervisorState& state);
+Result<SupervisorState> parse_state(std::string_view text);
+// kNotFound when no supervisor has run here since boot.
+Result<SupervisorState> load_state(const std::string& run_dir);
+
+// Delay before the next start after `deaths` in a row: 100 ms, doubled each time, at most 10 s.
+Millis restart_delay(unsigned deaths);
+
+// Signals that the supervisor obeys.
+inline constexpr int kStopAll = SIGTERM;       // stop the daemons in reverse order, then end
+inline constexpr int kHoldControl = SIGUSR1;   // stop the last daemon and do not start it again: `atoll down` works on
+
+struct SupervisorOptions {
+  std::string run_dir;
+  std::vector<DaemonSpec> daemons;  // in the order of starting
+};
+// Runs until told to stop. kConflict when another supervisor holds the run directory.
+Result<void> supervise(const SupervisorOptions& options);
+
+}  // namespace atl::cli

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cli/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "apps/cli/files.h"
+#include "apps/cli/log_rotation.h"
+
+namespace atl::cli {
+namespace {
+
+class InDirectory : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/atoll-cli-test-XXXXXX";
+    directory_ = ::mkdtemp(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string directory_;
+};
+
+TEST(RestartDelay, DoublesUpToItsBound) {
+  EXPECT_EQ(restart_delay(1), Millis(100));
+  EXPECT_EQ(restart_delay(2), Millis(200));
+  EXPECT_EQ(restart_delay(4), Millis(800));
+  EXPECT_EQ(restart_delay(100), Millis(10'000));
+}
+
+TEST(SupervisorState, SurvivesARoundTrip) {
+  SupervisorState state;
+  state.process = {12, 3456};
+  state.daemons.push_back({"runner", {7, 99}, 2, {1'700'000'000'000}});
+  auto again = parse_state(state_json(state));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->process, state.process);
+  ASSERT_EQ(again->daemons.size(), 1u);
+  EXPECT_EQ(again->daemons[0].process, (ProcessId{7, 99}));
+  EXPECT_EQ(again->daemons[0].restarts, 2u);
+  EXPECT_EQ(again->daemons[0].since.ms, 1'700'000'000'000);
+  EXPECT_FALSE(parse_state("[]").ok());
+  EXPECT_FALSE(parse_state("{\"daemons\":").ok());
+}
+
+TEST(Process, AnOldStartTimeIsNotTheSameProcess) {
+  auto self = find_process(::getpid());
+  ASSERT_TRUE(self.has_value());
+  EXPECT_TRUE(open_process(*self).ok());
+  ProcessId other{self->pid, self->start_ticks + 1};
+  EXPECT_EQ(open_process(other).error().code(), Code::kNotFound);
+}
+
+using Rotation = InDirectory;
+
+TEST_F(Rotation, KeepsTheNewestAndEmptiesTheLog) {
+  ASSERT_TRUE(replace_file(path("log"), std::string(100, 'a'), 0640).ok());
+  ASSERT_TRUE(rotate_log(path("log"), 200).ok());
+  EXPECT_FALSE(std::filesystem::exists(path("log.1")));
+  for (char c : {'a', 'b', 'c', 'd', 'e'}) {
+    ASSERT_TRUE(replace_file(path("log"), std::string(100, c), 0640).ok());
+    ASSERT_TRUE(rotate_log(path("log"), 50).ok());
+  }
+  EXPECT_EQ(std::filesystem::file_size(path("log")), 0u);
+  EXPECT_EQ(read_file(path("log.1"), 1000).value(), std::string(100, 'e'));
+  EXPECT_EQ(read_file(path("log.3"), 1000).value(), std::string(100, 'c'));
+  EXPECT_FALSE(std::filesystem::exists(path("log.4")));
+}
+
+TEST_F(Rotation, TailGivesTheLastLines) {
+  ASSERT_TRUE(replace_file(path("log"), "one\ntwo\nthree\n", 0640).ok());
+  EXPECT_EQ(tail_of(path("log"), 2), "two\nthree\n");
+  EXPECT_EQ(tail_of(path("log"), 9), "one\ntwo\nthree\n");
+  EXPECT_EQ(tail_of(path("none"), 2), "");
+}
+
+// Waits until `done` holds, driven by the file system, at most ten seconds.
+template <class Done>
+bool eventually(Done done) {
+  auto deadline = Steady::now() + std::chrono::seconds(10);
+  while (Steady::now() < deadline) {
+    if (done()) return true;
+    ::usleep(5'000);
+  }
+  return false;
+}
+
+using Supervising = InDirectory;
+
+pid_t supervise_in_child(const SupervisorOptions& options) {
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(supervise(options).ok() ? 0 : 1);
+  return child;
+}
+
+pid_t daemon_pid(const std::string& run_dir) {
+  auto state = load_state(run_dir);
+  return state.ok() && !state->daemons.empty() ? state->daemons[0].process.pid : 0;
+}
+
+// A daemon that is killed comes back; one whose supervisor is killed stays, and the next supervisor takes it over.
+TEST_F(Supervising, RestartsAdoptsAndStops) {
+  SupervisorOptions options{directory_, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  pid_t first = supervise_in_child(options);
+  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
+  pid_t killed = daemon_pid(directory_);
+  ::kill(killed, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0 && daemon_pid(directory_) != killed; }));
+  pid_t running = daemon_pid(directory_);
+  EXPECT_EQ(load_state(directory_)->daemons[0].restarts, 1u);
+
+  ::kill(first, SIGKILL);
+  ::waitpid(first, nullptr, 0);
+  EXPECT_TRUE(find_process(running).has_value());
+  pid_t second = supervise_in_child(options);
+  ASSERT_TRUE(eventually([&] {
+    auto state = load_state(directory_);
+    return state.ok() && state->process.pid == second;
+  }));
+  EXPECT_EQ(daemon_pid(directory_), running);
+  ::kill(second, kStopAll);
+  int status = 0;
+  ::waitpid(second, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(eventually([&] { return !find_process(running).has_value(); }));
+  EXPECT_FALSE(load_state(directory_).ok());
+}
+
+TEST_F(Supervising, ASecondSupervisorIsRefused) {
+  SupervisorOptions options{directory_, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  pid_t first = supervise_in_child(options);
+  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
+  auto second = supervise(options);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code(), Code::kConflict);
+  ::kill(first, kStopAll);
+  ::waitpid(first, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace atl::cli
