@@ -160,7 +160,8 @@ Outcome reopen_agent_descriptor(const Args&) {
   if (fd < 0) fd = raw(SYS_openat, AT_FDCWD, "/proc/1/exe", O_PATH | O_CLOEXEC, 0);
   if (fd < 0) return blocked(errno, "open");
   std::string again = "/proc/self/fd/" + std::to_string(fd);
-  return judge(raw(SYS_openat, AT_FDCWD, again.c_str(), O_WRONLY | O_CLOEXEC, 0));
+  // "Text file busy" comes after the permission check: it opens as soon as the program no longer runs.
+  return judge(raw(SYS_openat, AT_FDCWD, again.c_str(), O_WRONLY | O_CLOEXEC, 0), {ETXTBSY});
 }
 
 // A file of the template, which every sandbox shares, changed in place.

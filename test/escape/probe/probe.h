@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace atl::escape {
 
@@ -63,8 +64,16 @@ std::string find_needle(std::string_view data, std::string_view needle);
 
 #include <unistd.h>
 namespace atl::escape {
+// Each argument fills a whole register: the upper half of an int passed through "..." is undefined.
+template <class T>
+long to_register(T value) {
+  if constexpr (std::is_pointer_v<T> || std::is_null_pointer_v<T>)
+    return reinterpret_cast<long>(static_cast<const volatile void*>(value));
+  else
+    return static_cast<long>(value);
+}
 template <class... T>
 long raw(long number, T... arguments) {
-  return ::syscall(number, arguments...);
+  return ::syscall(number, to_register(arguments)...);
 }
 }  // namespace atl::escape

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent (pid 1) and other processes as targets (K04, K14, R08, R09, I01).
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -152,7 +153,7 @@ Outcome kill_agent(const Args& args, int number) {
 
 // --- being the agent -------------------------------------------------------------------------------------------
 
-Outcome bind_agent_port(const Args& args, std::uint32_t address) {
+Outcome bind_agent_port(const Args& args, const char* address) {
   long fd = raw(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int one = 1;
   raw(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -160,7 +161,7 @@ Outcome bind_agent_port(const Args& args, std::uint32_t address) {
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(static_cast<std::uint16_t>(arg(args, "agent_port").empty() ? 49983 : int_arg(args, "agent_port")));
-  where.sin_addr.s_addr = htonl(address);
+  where.sin_addr.s_addr = ::inet_addr(address);
   if (raw(SYS_bind, fd, &where, sizeof where) < 0) return blocked(errno, "bind");
   return judge(raw(SYS_listen, fd, 1));
 }
@@ -214,9 +215,9 @@ constexpr Probe kProbes[] = {
     {"R09.stop_agent", "SIGSTOP to pid 1", [](const Args& args) { return kill_agent(args, SIGSTOP); }},
     {"R09.segv_agent", "SIGSEGV to pid 1", [](const Args& args) { return kill_agent(args, SIGSEGV); }},
 
-    {"I01.bind_any", "listen on the agent's port", [](const Args& args) { return bind_agent_port(args, INADDR_ANY); }},
-    {"I01.bind_loopback", "listen on the agent's port of loopback", [](const Args& args) { return bind_agent_port(args, INADDR_LOOPBACK); }},
-    {"I01.bind_address", "listen on the agent's port of the link's address", [](const Args& args) { return bind_agent_port(args, 0xa9fe0015); }},
+    {"I01.bind_any", "listen on the agent's port", [](const Args& args) { return bind_agent_port(args, "0.0.0.0"); }},
+    {"I01.bind_loopback", "listen on the agent's port of loopback", [](const Args& args) { return bind_agent_port(args, "127.0.0.1"); }},
+    {"I01.bind_address", "listen on the agent's port of the link's address", [](const Args& args) { return bind_agent_port(args, arg(args, "own_address").c_str()); }},
     INTERNAL_PROBE("I01.init", "/init", ""),
     INTERNAL_PROBE("I01.init_empty_token", "/init", "X-Atoll-Internal: \r\n"),
     INTERNAL_PROBE("I01.init_zero_token", "/init",

@@ -25,7 +25,9 @@ const std::string& arg(const Args& args, std::string_view key) {
 
 int int_arg(const Args& args, std::string_view key) { return std::atoi(arg(args, key).c_str()); }
 
-std::string read_text(const char* path, std::size_t limit) {
+namespace {
+
+std::string read_bytes(const char* path, std::size_t limit) {
   long fd = raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   if (fd < 0) return {};
   std::string text(limit, '\0');
@@ -38,8 +40,19 @@ std::string read_text(const char* path, std::size_t limit) {
   int error = errno;
   raw(SYS_close, fd);
   text.resize(have);
-  std::replace_if(text.begin(), text.end(), [](char c) { return c != '\n' && (c < 0x20 || c > 0x7e); }, '.');
   errno = error;
+  return text;
+}
+
+void make_printable(std::string& text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c != '\n' && (c < 0x20 || c > 0x7e); }, '.');
+}
+
+}  // namespace
+
+std::string read_text(const char* path, std::size_t limit) {
+  std::string text = read_bytes(path, limit);
+  make_printable(text);
   return text;
 }
 
@@ -53,9 +66,10 @@ Outcome try_write(const char* path, std::string_view text) {
 
 Outcome try_read(const char* path, std::size_t limit) {
   errno = 0;
-  std::string text = read_text(path, limit);
+  std::string text = read_bytes(path, limit);
   if (text.empty()) return blocked(errno, errno == 0 ? "empty" : "open or read");
-  if (text.find_first_not_of(".\n 0") == std::string::npos) return blocked(0, "only zeros");
+  if (text.find_first_not_of('\0') == std::string::npos) return blocked(0, "only zeros");
+  make_printable(text);
   return reached(text);
 }
 
