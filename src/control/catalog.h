@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Catalog: templates and their builds, in memory and in the store. The files of a build are put in place by the
+// builder, under <templates>/<build>/; the catalog only checks that they are there. Use from the control loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "model/record.h"
+#include "store/database.h"
+
+namespace atl::control {
+
+using async::Task;
+
+struct Resolved {
+  model::Template base;
+  model::Build build;
+};
+
+class Catalog {
+ public:
+  Catalog(store::Database& db, Clock& clock, std::string templates_dir)
+      : db_(db), clock_(clock), templates_dir_(std::move(templates_dir)) {}
+  Result<void> load();  // blocking, once at start
+  // Called after each change of templates or tags; the pool follows it.
+  void on_change(std::function<void()> call) { changed_ = std::move(call); }
+
+  // By name, name:tag or template id. kNotFound for what `tenant` may not use, the same as for what does not exist.
+  Result<Resolved> resolve(const std::string& tenant, std::string_view reference) const;
+  const model::Template* find(const std::string& tenant, std::string_view name_or_id) const;
+  const model::Build* build(const std::string& id) const;
+  std::vector<model::Template> list(const std::string& tenant) const;  // usable by the tenant, oldest first
+  std::vector<model::Build> builds_of(const std::string& template_id) const;
+  const std::map<std::string, model::Template>& all() const { return templates_; }
+
+  struct NewBuild {
+    std::string tenant;
+    model::TemplateRef name;
+    std::optional<bool> is_public;
+    std::optional<std::uint32_t> pool_size;
+    model::Build build;
+  };
+  // Makes the template when its name is new, adds the build, and points the tag to it. kInvalid when the build's
+  // files are missing.
+  Task<Result<model::Template>> register_build(NewBuild request);
+  // Removes a template of `tenant` with all its builds; their files stay, they belong to the builder.
+  Task<Result<model::Template>> remove(std::string tenant, std::string name_or_id);
+  void count_spawn(const std::string& template_id, WallTime at);  // in memory; the store does so with the create
+
+ private:
+  static constexpr std::size_t kMaxTemplates = 10'000;
+  static constexpr std::size_t kMaxTags = 100;
+  Result<void> check_files(const std::string& build) const;
+
+  store::Database& db_;
+  Clock& clock_;
+  std::string templates_dir_;
+  std::function<void()> changed_ = [] {};
+  std::map<std::string, model::Template> templates_;
+  std::map<std::string, model::Build> builds_;
+};
+
+}  // namespace atl::control

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// create: claim a ready sandbox or launch one, make it the tenant's, hand over its identity, and only then say so.
+#include <algorithm>
+
+#include "async/detach.h"
+#include "base/random.h"
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+constexpr std::size_t kTokenLength = 32;
+
+Error isolation_unavailable(model::Tier tier, std::string_view why) {
+  return make_error(Code::kUnavailable, "isolation '{}' is not available: {}", model::tier_name(tier), why)
+      .with_word("isolation_unavailable")
+      .with_hint("'atoll doctor' shows which check fails; a weaker tier is never used instead");
+}
+
+Error gone_meanwhile(const Live& live) {
+  return make_error(Code::kUnavailable, "sandbox {} ended while it was being created: {}", live.row.id,
+                    live.row.reason.empty() ? "killed" : live.row.reason)
+      .with_word("create_failed")
+      .with_hint("try again");
+}
+
+}  // namespace
+
+std::uint32_t SandboxService::limit_of(const std::string& tenant) const {
+  const model::Tenant* row = identity_.find_tenant(tenant);
+  return row && row->max_sandboxes > 0 ? row->max_sandboxes : options_.max_sandboxes_per_tenant;
+}
+
+Result<void> SandboxService::require_tier(model::Tier tier) const {
+  if (!runner_.connected()) {
+    return make_error(Code::kUnavailable, "the runner is not reachable, so no sandbox can be started")
+        .with_word("runner_unavailable")
+        .with_hint("check that atoll-runner runs (atoll status); sandboxes that run already are not affected");
+  }
+  if (!(runner_.hello().tiers & (1u << static_cast<unsigned>(tier)))) {
+    return isolation_unavailable(tier, "this host's runner does not offer it");
+  }
+  return {};
+}
+
+// The work goes on even when the client goes away in the middle: half a create would leave an orphan.
+Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
+  if (stopping_) co_return make_error(Code::kUnavailable, "shutting down").with_word("runner_unavailable");
+  co_return co_await async::finish_in(scope_, "create", create_now(std::move(spec)));
+}
+
+Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
+  CO_TRY(Resolved resolved, catalog_.resolve(spec.tenant, spec.template_ref));
+  CO_TRY_VOID(require_tier(spec.tier));
+  struct InFlight {
+    explicit InFlight(SandboxService& s) : service(s) { ++service.creating_; }
+    ~InFlight() {
+      --service.creating_;
+      service.stopped_.notify_all();
+    }
+    SandboxService& service;
+  } in_flight(*this);
+  last_create_ = Steady::now();
+  CO_TRY(LivePtr live, co_await claim_ready(spec, resolved));
+  if (!live) {
+    CO_TRY(live, co_await launch_cold(spec, resolved));
+  }
+  auto handed = co_await hand_over(live, spec, resolved);
+  if (handed) {
+    log::info("sandbox running", {{"id", live->row.id}, {"template", live->row.alias}});
+    co_return SandboxView(live, &live->row);
+  }
+  begin_end(live, Ending{model::kOutcomeCreateFailed, handed.error().message(), model::State::kStopped});
+  co_return std::move(handed).error();
+}
+
+void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved) {
+  model::SandboxRow& row = live.row;
+  row.tenant = spec.tenant;
+  row.template_id = resolved.base.id;
+  row.alias = resolved.base.alias;
+  row.owner_epoch = epoch_;
+  row.metadata = spec.metadata;
+  row.network = spec.network;
+  row.ingress = spec.ingress;
+  if (spec.secured == CreateSpec::Secured::kYes) row.access_token = Secret(random_base36(kTokenLength));
+  if (!spec.ingress.allow_public) row.traffic_token = Secret(random_base36(kTokenLength));
+  row.created_at = clock_.now();
+}
+
+// nullptr when the pool has none.
+Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const Resolved& resolved) {
+  auto pool = pools_.find(resolved.build.id);
+  // Until the runner's list is in, a loaded row may name a sandbox that is gone.
+  if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
+  LivePtr live = pool->second.ready.front();
+  // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
+  CO_TRY_VOID(quota_->check(spec.tenant, limit_of(spec.tenant)));
+  pool->second.ready.pop_front();
+  live->place = quota_->convert(std::move(live->place), spec.tenant);
+  give_to_tenant(*live, spec, resolved);
+  ask_for_refill();
+  Step step;
+  step.intent = model::Operation::kCreate;
+  auto moved = co_await move(live, model::State::kCreating, std::move(step));
+  FAULT("create.claimed");
+  if (!moved) {
+    // Its row still says `ready`, but its memory belongs to a tenant now: it is not given to another one.
+    begin_end(live, Ending{model::kOutcomeDrained, moved.error().message(), model::State::kStopped});
+    co_return std::move(moved).error();
+  }
+  co_return live;
+}
+
+// On a full host a sandbox that waits in a pool makes room for one that is asked for.
+Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant) {
+  auto place = quota_->reserve(tenant, limit_of(tenant));
+  if (place || place.error().word() != "capacity") co_return place;
+  auto pool = std::find_if(pools_.begin(), pools_.end(), [](const auto& entry) { return !entry.second.ready.empty(); });
+  if (pool == pools_.end()) co_return place;
+  LivePtr victim = pool->second.ready.back();
+  pool->second.ready.pop_back();
+  begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
+  while (!victim->released && !victim->release_error) co_await victim->changed.wait();
+  co_return quota_->reserve(tenant, limit_of(tenant));
+}
+
+Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {
+  CO_TRY(auto place, co_await reserve_place(spec.tenant));
+  auto live = std::make_shared<Live>(executor_, model::SandboxRow());
+  live->place = std::move(place);
+  live->row.id = model::new_sandbox_id();
+  live->row.build = resolved.build.id;
+  live->row.tier = spec.tier;
+  live->row.limits = resolved.build.limits;
+  live->row.internal_token = random_key();
+  give_to_tenant(*live, spec, resolved);
+  live_.emplace(live->row.id, live);
+  Step step;
+  step.intent = model::Operation::kCreate;
+  auto saved = co_await save(live, std::move(step));
+  FAULT("create.row_written");
+  if (!saved) {
+    live_.erase(live->row.id);
+    co_return std::move(saved).error();
+  }
+  auto started = co_await start_in_runner(live);
+  FAULT("create.started");
+  if (started && !live->ending) co_return live;
+  Error why = started ? gone_meanwhile(*live) : std::move(started).error();
+  begin_end(live, Ending{model::kOutcomeCreateFailed, why.message(), model::State::kStopped});
+  co_return why;
+}
+
+Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
+  wire::StartRequest request{};
+  request.sandbox.set(live->row.id);
+  request.generation = live->row.generation;
+  request.owner_epoch = epoch_;
+  request.build.set(live->row.build);
+  request.tier = static_cast<std::uint8_t>(live->row.tier);
+  request.internet = live->row.network.internet ? 1 : 0;
+  request.cpu_millis = live->row.limits.cpu_millis;
+  request.processes = live->row.limits.processes;
+  request.open_files = live->row.limits.open_files;
+  request.memory_bytes = live->row.limits.memory_bytes;
+  request.disk_bytes = live->row.limits.disk_bytes;
+  std::copy(live->row.internal_token.begin(), live->row.internal_token.end(), request.internal_token);
+  CO_TRY(auto reply, co_await runner_.start_sandbox(request));
+  live->row.slot = reply.slot;
+  live->row.interface = reply.interface.str();
+  live->row.pid = reply.pid;
+  live->row.start_ticks = reply.start_ticks;
+  live->row.missing_layers = runner_.hello().missing_layers;
+  live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
+  live->adopted = true;
+  ++live->version;
+  co_return success();
+}
+
+// From here on the sandbox exists and is the tenant's; on success it runs and can be reached.
+Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved) {
+  model::NetworkRules started_with;
+  started_with.internet = live->pooled || live->row.network.internet;
+  if (live->row.network != started_with) {
+    CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, live->row.network));
+    FAULT("create.network_set");
+  }
+  if (live->ending) co_return gone_meanwhile(*live);
+  GuestIdentity identity;
+  identity.sandbox = live->row.id;
+  identity.template_id = live->row.template_id;
+  identity.team = live->row.tenant;
+  identity.envs = resolved.build.envs;
+  for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
+  identity.access_token = live->row.access_token;
+  identity.user = resolved.build.user;
+  identity.workdir = resolved.build.workdir;
+  identity.now = clock_.now();
+  CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
+  FAULT("create.initialised");
+  live->guest->close();
+  if (live->ending) co_return gone_meanwhile(*live);
+  live->row.started_at = clock_.now();
+  set_deadline(*live, spec.timeout);
+  Step step;
+  step.event = "sandbox.created";
+  step.message = "sandbox created";
+  step.data = event_data({{"template", live->row.alias}, {"build", live->row.build}, {"isolation", model::tier_name(live->row.tier)}});
+  step.count_spawn = true;
+  auto moved = co_await move(live, model::State::kRunning, std::move(step));
+  FAULT("create.running_written");
+  CO_TRY_VOID(std::move(moved));
+  if (live->ending) co_return gone_meanwhile(*live);
+  catalog_.count_spawn(live->row.template_id, live->row.started_at);
+  publish(live);
+  co_return success();
+}
+
+}  // namespace atl::control

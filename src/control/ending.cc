@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a sandbox ends, whatever the reason: unreachable at once, intent written, the runner asked until the kernel has
+// let go of everything, result written. One task per sandbox that ends; it survives the loss of the runner.
+#include <sys/wait.h>
+
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
+constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
+
+std::string exit_reason(const wire::ExitedEvent& event) {
+  if (event.oom_kills > 0) return "the sandbox ran out of memory and its guest daemon was killed";
+  if (event.wait_status < 0) return "the guest daemon is gone";
+  if (WIFSIGNALED(event.wait_status)) return fmt::format("the guest daemon was ended by signal {}", WTERMSIG(event.wait_status));
+  return fmt::format("the guest daemon ended with exit code {}", WEXITSTATUS(event.wait_status));
+}
+
+}  // namespace
+
+void SandboxService::begin_end(LivePtr live, Ending ending) {
+  if (live->ending) return;
+  live->ending = true;
+  live->row.outcome = ending.outcome;
+  live->row.reason = ending.reason;
+  ++live->version;
+  unpublish(live);
+  live->changed.notify_all();
+  FAULT("end.begun");
+  scope_.spawn("end of " + live->row.id, end_task(live, std::move(ending)));
+}
+
+Task<> SandboxService::end_task(LivePtr live, Ending ending) {
+  // What was under way with the guest is over.
+  if (live->guest) live->guest->close();
+  if (!model::terminal(live->row.state)) {
+    bool failed = ending.last == model::State::kFailed;
+    if (failed) live->row.ended_at = clock_.now();
+    Step step;
+    step.intent = failed ? model::Operation::kRelease : model::Operation::kStop;
+    if (failed) {
+      step.event = "sandbox.failed";
+      step.message = "sandbox failed: " + ending.reason;
+      step.data = event_data({{"outcome", ending.outcome}});
+    }
+    if (live->row.state != model::State::kStopping) {
+      auto moved = co_await move(live, failed ? model::State::kFailed : model::State::kStopping, std::move(step));
+      // A full disk must not keep a sandbox alive. If control dies now, the runner's list tells the rest.
+      if (!moved) log::warn("could not write the end of a sandbox", {{"id", live->row.id}, {"what", moved.error().message()}});
+    }
+    FAULT("end.intent_written");
+  }
+  auto stuck_after = Steady::now() + model::bound(model::State::kStopping);
+  Steady::duration retry = kFirstRetry;
+  while (true) {
+    auto released = co_await release_once(live);
+    if (released) break;
+    live->release_error = std::move(released).error();
+    live->changed.notify_all();
+    if (Steady::now() >= stuck_after && live->row.state == model::State::kStopping) {
+      Ending stuck;
+      stuck.outcome = model::kOutcomeStopStuck;
+      stuck.reason = live->release_error->message();
+      stuck.last = model::State::kFailed;
+      co_await write_end(live, std::move(stuck));
+    }
+    co_await runner_up_.wait_until(Steady::now() + retry);
+    if (stopping_) co_return;
+    retry = std::min(retry * 2, kMaxRetry);
+  }
+  FAULT("end.released");
+  live->released = true;
+  co_await write_end(live, ending);
+  FAULT("end.written");
+  live->place.release();
+  live_.erase(live->row.id);
+  live->changed.notify_all();
+  stopped_.notify_all();
+  log::info("sandbox ended", {{"id", live->row.id}, {"outcome", live->row.outcome}, {"reason", live->row.reason}});
+}
+
+// Success when the runner holds nothing of it, also because it never knew it.
+Task<Result<void>> SandboxService::release_once(LivePtr live) {
+  auto stopped = co_await runner_.stop_sandbox(live->row.id, live->row.generation);
+  if (stopped || stopped.error().code() == Code::kNotFound) co_return success();
+  co_return std::move(stopped).error();
+}
+
+// Writes the last row. It is not given up: as long as it is not written the row counts as ending, and the next start
+// of control would finish it again.
+Task<> SandboxService::write_end(LivePtr live, Ending ending) {
+  Step step;
+  if (!live->released) step.intent = model::Operation::kRelease;
+  if (!model::terminal(live->row.state)) {
+    bool stuck = ending.last == model::State::kFailed;
+    live->row.outcome = ending.outcome;
+    live->row.reason = ending.reason;
+    if (!live->row.tenant.empty()) {
+      step.event = stuck ? "sandbox.failed" : "sandbox.ended";
+      step.message = fmt::format("sandbox {}: {}", stuck ? "failed" : "ended", ending.outcome);
+      step.data = event_data({{"outcome", ending.outcome}});
+    }
+    live->row.state = stuck ? model::State::kFailed : model::State::kStopped;
+    live->row.ended_at = clock_.now();
+  }
+  ++live->version;
+  Steady::duration retry = kFirstRetry;
+  while (!stopping_) {
+    auto saved = co_await save(live, step);
+    if (saved) {
+      if (live->released) live->release_error.reset();
+      co_return;
+    }
+    log::warn("could not write the end of a sandbox", {{"id", live->row.id}, {"what", saved.error().message()}});
+    live->release_error = std::move(saved).error();
+    live->changed.notify_all();
+    co_await async::sleep_for(retry);
+    retry = std::min(retry * 2, kMaxRetry);
+  }
+}
+
+Task<Result<void>> SandboxService::kill(std::string tenant, std::string id) {
+  auto found = live_.find(id);
+  bool known = found != live_.end() && found->second->row.tenant == tenant && !tenant.empty();
+  if (!known || model::terminal(found->second->row.state)) {
+    co_return make_error(Code::kNotFound, "sandbox '{}' not found", id).with_word("sandbox_not_found");
+  }
+  LivePtr live = found->second;
+  begin_end(live, Ending{model::kOutcomeKilled, std::string(), model::State::kStopped});
+  while (live_.count(id) && !live->release_error) co_await live->changed.wait();
+  if (!live->release_error) co_return success();
+  co_return Error(*live->release_error)
+      .with_hint("the end is on record and will be carried out; until then the sandbox cannot be reached");
+}
+
+void SandboxService::handle_exit(const wire::ExitedEvent& event) {
+  auto found = live_.find(event.sandbox.str());
+  if (found == live_.end()) {
+    // Nobody's: the next reconcile, or the end task that is not far, takes care of what the runner holds.
+    log::warn("an unknown sandbox ended", {{"id", event.sandbox.str()}});
+    return;
+  }
+  LivePtr live = found->second;
+  if (live->row.generation != event.generation || live->ending) return;
+  FAULT("exit.noticed");
+  const char* outcome = event.oom_kills > 0 ? model::kOutcomeOutOfMemory : model::kOutcomeAgentLost;
+  auto pool = pools_.find(live->row.build);
+  if (pool != pools_.end()) std::erase(pool->second.ready, live);
+  begin_end(live, Ending{outcome, exit_reason(event), model::State::kFailed});
+  ask_for_refill();
+}
+
+void SandboxService::fire_deadlines() {
+  for (const std::string& id : deadlines_.pop_due(steady_ms())) {
+    auto found = live_.find(id);
+    if (found == live_.end()) continue;
+    FAULT("deadline.popped");
+    begin_end(found->second, Ending{model::kOutcomeTimedOut, std::string(), model::State::kStopped});
+  }
+}
+
+}  // namespace atl::control

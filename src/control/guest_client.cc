@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/guest_client.h"
+
+#include "async/within.h"
+#include "base/bytes.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "model/guest_boot.h"
+#include "net/tcp.h"
+
+namespace atl::control {
+namespace {
+
+constexpr Steady::duration kUpLimit = std::chrono::seconds(10);
+constexpr Steady::duration kInitLimit = std::chrono::seconds(10);
+constexpr std::size_t kMaxAnswer = 4096;
+// A pool sandbox may wait long for its tenant; its connection should still be warm then.
+constexpr Steady::duration kKeepIdle = std::chrono::minutes(10);
+
+std::string_view view_of(const model::Key32& key) {
+  return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
+}
+
+std::string init_body(const GuestIdentity& identity) {
+  std::string envs;
+  for (const auto& [key, value] : identity.envs) {
+    if (!envs.empty()) envs += ',';
+    envs += json_quote(key) + ":" + json_quote(value);
+  }
+  return fmt::format(
+      R"({{"sandboxId":{0},"templateId":{1},"teamId":{2},"envs":{{{3}}},"accessToken":{4},"defaultUser":{5},)"
+      R"("workdir":{6},"timestampMs":{7},"random":"{8}","hostname":{0}}})",
+      json_quote(identity.sandbox), json_quote(identity.template_id), json_quote(identity.team), envs,
+      json_quote(identity.access_token.reveal()), json_quote(identity.user), json_quote(identity.workdir),
+      identity.now.ms, base64_encode(view_of(random_key())));
+}
+
+Error unreachable(Error cause) {
+  return make_error(Code::kUnavailable, "the guest daemon did not answer: {}", cause.message())
+      .with_word("agent_unreachable")
+      .with_hint("try again; if it happens each time, look at the template's build and at 'atoll doctor'");
+}
+
+Task<Result<net::StreamPtr>> connect_through(std::string interface) {
+  net::Endpoint endpoint;
+  endpoint.address = model::kGuestAddress;
+  endpoint.port = model::kGuestPort;
+  net::ConnectOptions options;
+  options.interface = std::move(interface);
+  co_return co_await net::connect_tcp(std::move(endpoint), std::move(options));
+}
+
+}  // namespace
+
+GuestNetwork slot_network() {
+  return [](const model::SandboxRow& row) -> http::Connector {
+    return [interface = row.interface] { return connect_through(interface); };
+  };
+}
+
+GuestClient::GuestClient(http::Connector connector, const model::Key32& internal_token)
+    : token_(hex_encode(view_of(internal_token))) {
+  http::ClientLimits limits;
+  limits.max_idle = 1;
+  limits.idle_timeout = kKeepIdle;
+  client_ = http::make_client(std::move(connector), limits);
+}
+
+Task<Result<void>> GuestClient::wait_until_up() {
+  http::RequestHead request;
+  request.method = "GET";
+  request.target = "/health";
+  request.authority = "guest";
+  auto answer = co_await async::within(kUpLimit, "guest health", http::fetch(client_, request, std::string(), kMaxAnswer));
+  if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status != 204) {
+    co_return unreachable(make_error(Code::kUnavailable, "health answered {}", answer->head.status));
+  }
+  co_return success();
+}
+
+Task<Result<void>> GuestClient::init(GuestIdentity identity) {
+  http::RequestHead request;
+  request.method = "POST";
+  request.target = "/init";
+  request.authority = "guest";
+  request.headers.add("x-atoll-internal", token_);
+  request.headers.add("content-type", "application/json");
+  std::string body = init_body(identity);
+  request.has_body = true;
+  request.content_length = body.size();
+  auto answer = co_await async::within(kInitLimit, "guest init", http::fetch(client_, request, std::move(body), kMaxAnswer));
+  if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status != 204) {
+    co_return unreachable(make_error(Code::kUnavailable, "init answered {}", answer->head.status));
+  }
+  co_return success();
+}
+
+void GuestClient::close() { client_->close_idle(); }
+
+}  // namespace atl::control

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Live: one sandbox that is not over yet, as control holds it in memory. Its row is the truth that goes to the store;
+// the rest can be made anew after a restart.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/event.h"
+#include "control/directory.h"
+#include "control/guest_client.h"
+#include "control/quota.h"
+#include "model/record.h"
+
+namespace atl::control {
+
+struct MetricSample {
+  WallTime at;
+  double cpu_pct = 0;  // 100 = one core
+  std::uint64_t memory_used = 0;
+  std::uint64_t memory_total = 0;
+  std::uint64_t memory_cache = 0;
+  std::uint64_t disk_used = 0;
+  std::uint64_t disk_total = 0;
+};
+
+// How a sandbox ends: what its row will say.
+struct Ending {
+  std::string outcome = model::kOutcomeKilled;
+  std::string reason;                      // for people, empty when it was asked for
+  model::State last = model::State::kStopped;  // or kFailed, entered at once
+};
+
+struct Live {
+  Live(async::Executor executor, model::SandboxRow r) : row(std::move(r)), changed(std::move(executor)) {}
+
+  model::SandboxRow row;
+  std::uint64_t version = 0;  // grows with each change of the row in memory
+  Quota::Place place;
+  std::shared_ptr<GuestClient> guest;
+  RoutePtr route;
+  std::deque<MetricSample> metrics;  // at most kMaxSamples
+  std::uint64_t last_cpu_us = 0;
+  std::optional<Steady::time_point> last_cpu_at;
+
+  bool pooled = false;                 // launched for the pool: started with the policy `open`
+  bool adopted = false;                // the runner's list or answer has confirmed it: later lists must show it
+  bool ending = false;                 // no way back; the end task runs
+  bool released = false;               // the runner holds nothing of it any more
+  std::optional<Error> release_error;  // why the last attempt to release it failed
+  async::Event changed;                // of any of these
+};
+using LivePtr = std::shared_ptr<Live>;
+
+}  // namespace atl::control

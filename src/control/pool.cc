@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pool: sandboxes launched ahead, per build that a template's tag `default` names. Refilled off the critical
+// path, drained when their template changes or goes.
+#include <algorithm>
+
+#include "base/random.h"
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+constexpr std::size_t kMaxLaunching = 2;  // at a time per build: more only compete for the same cores
+constexpr Steady::duration kQuiet = std::chrono::milliseconds(15);  // no create in this time: the critical path is free
+constexpr Steady::duration kMaxFailureWait = std::chrono::seconds(30);
+constexpr Steady::duration kIdleCheck = std::chrono::seconds(30);
+
+Steady::duration failure_wait(std::uint32_t failures) {
+  auto wait = std::chrono::milliseconds(250) * (1u << std::min(failures, 8u));
+  return std::min<Steady::duration>(wait, kMaxFailureWait);
+}
+
+}  // namespace
+
+bool SandboxService::wanted_in_pool(const model::SandboxRow& row) const {
+  for (const auto& [id, base] : catalog_.all()) {
+    auto tag = base.tags.find(model::kDefaultTag);
+    if (tag == base.tags.end() || tag->second != row.build || base.pool_size == 0) continue;
+    const model::Build* build = catalog_.build(row.build);
+    return build && build->limits == row.limits;
+  }
+  return false;
+}
+
+void SandboxService::ask_for_refill() { refill_.notify_all(); }
+
+void SandboxService::drain_ready(Pool& pool, std::size_t keep) {
+  while (pool.ready.size() > keep) {
+    begin_end(pool.ready.back(), Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
+    pool.ready.pop_back();
+  }
+}
+
+// Brings each pool to its size: drains what is no longer wanted, starts what is missing.
+void SandboxService::fill_pools() {
+  std::map<std::string, const model::Template*> wanted;  // by build
+  for (const auto& [id, base] : catalog_.all()) {
+    auto tag = base.tags.find(model::kDefaultTag);
+    if (tag != base.tags.end() && base.pool_size > 0) wanted.emplace(tag->second, &base);
+  }
+  for (auto& [build, pool] : pools_) {
+    auto found = wanted.find(build);
+    drain_ready(pool, found == wanted.end() ? 0 : found->second->pool_size);
+  }
+  std::erase_if(pools_, [&](const auto& entry) {
+    return !wanted.count(entry.first) && entry.second.ready.empty() && entry.second.launching == 0;
+  });
+  if (!reconciled_ || stopping_) return;
+  for (const auto& [build, base] : wanted) {
+    Pool& pool = pools_[build];
+    if (Steady::now() < pool.not_before) continue;
+    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < base->pool_size) {
+      ++pool.launching;
+      scope_.spawn("launch for the pool", launch_ready(base->id, build));
+    }
+  }
+}
+
+Task<> SandboxService::launch_ready(std::string template_id, std::string build) {
+  auto launched = co_await launch_for_pool(template_id, build);
+  // The pool may have gone while this one was started.
+  Pool& pool = pools_[build];
+  --pool.launching;
+  if (launched) {
+    pool.failures = 0;
+    LivePtr live = *launched;
+    if (!live->ending) pool.ready.push_back(live);
+  } else {
+    pool.not_before = Steady::now() + failure_wait(pool.failures++);
+    if (launched.error().word() != "capacity") {
+      log::warn("could not launch a sandbox for the pool", {{"build", build}, {"what", launched.error().message()}});
+    }
+  }
+  stopped_.notify_all();
+  ask_for_refill();
+}
+
+Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, std::string build_id) {
+  const model::Build* build = catalog_.build(build_id);
+  if (!build) co_return make_error(Code::kNotFound, "build {} is gone", build_id);
+  CO_TRY(auto place, quota_->reserve(std::string(), 0));
+  auto live = std::make_shared<Live>(executor_, model::SandboxRow());
+  live->place = std::move(place);
+  live->pooled = true;
+  live->row.id = model::new_sandbox_id();
+  live->row.template_id = template_id;
+  live->row.build = build_id;
+  live->row.limits = build->limits;
+  live->row.internal_token = random_key();
+  live->row.owner_epoch = epoch_;
+  live->row.created_at = clock_.now();
+  live_.emplace(live->row.id, live);
+  Step launch;
+  launch.intent = model::Operation::kLaunch;
+  auto ready = co_await save(live, std::move(launch));
+  FAULT("pool.row_written");
+  if (!ready) {
+    live_.erase(live->row.id);
+    co_return std::move(ready).error();
+  }
+  ready = co_await start_in_runner(live);
+  FAULT("pool.started");
+  if (ready) ready = co_await live->guest->wait_until_up();
+  if (ready && !live->ending) ready = co_await move(live, model::State::kReady, Step());
+  FAULT("pool.ready_written");
+  if (ready && !live->ending) co_return live;
+  Error why = ready ? make_error(Code::kUnavailable, "it ended: {}", live->row.reason) : std::move(ready).error();
+  begin_end(live, Ending{model::kOutcomeCreateFailed, why.message(), model::State::kStopped});
+  co_return why;
+}
+
+Task<> SandboxService::refill_loop() {
+  co_await async::asio::this_coro::throw_if_cancelled(false);
+  while (!stopping_) {
+    auto quiet_at = last_create_ + kQuiet;
+    bool any_ready = std::any_of(pools_.begin(), pools_.end(), [](const auto& entry) { return !entry.second.ready.empty(); });
+    if (Steady::now() < quiet_at && (creating_ > 0 || any_ready)) {
+      co_await async::sleep_for(quiet_at - Steady::now());
+      if (any_ready) continue;
+    }
+    fill_pools();
+    auto until = Steady::now() + kIdleCheck;
+    for (const auto& [build, pool] : pools_) {
+      if (pool.not_before > Steady::now()) until = std::min(until, pool.not_before);
+    }
+    co_await refill_.wait_until(until);
+  }
+}
+
+}  // namespace atl::control

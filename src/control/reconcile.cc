@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reconcile: after a restart of control, or of the runner, the store's rows and the runner's list are compared until
+// each sandbox is either known to both or gone from both. Each step may be repeated.
+#include <set>
+
+#include "control/service_impl.h"
+#include "store/sandboxes.h"
+#include "store/tenants.h"
+
+namespace atl::control {
+namespace {
+
+struct Loaded {
+  std::uint64_t epoch = 0;
+  bool same_boot = false;
+  std::vector<store::StoredSandbox> sandboxes;
+};
+
+Result<Loaded> read_all(store::Connection& db, const std::string& boot_id) {
+  Loaded loaded;
+  TRY(loaded.epoch, store::next_owner_epoch(db));
+  TRY(std::string boot, store::load_meta(db, "boot_id"));
+  loaded.same_boot = boot == boot_id;
+  TRY_VOID(store::save_meta(db, "boot_id", boot_id));
+  TRY(loaded.sandboxes, store::load_live_sandboxes(db));
+  return loaded;
+}
+
+}  // namespace
+
+Result<void> SandboxService::load() {
+  TRY(Loaded loaded, db_.run_blocking([boot = options_.boot_id](store::Connection& db) { return read_all(db, boot); }));
+  FAULT("reconcile.loaded");
+  epoch_ = loaded.epoch;
+  for (auto& stored : loaded.sandboxes) {
+    adopt_loaded(std::move(stored.row), loaded.same_boot);
+  }
+  log::info("store loaded", {{"sandboxes", live_.size()}, {"epoch", epoch_}});
+  return {};
+}
+
+// The state alone says what was under way: each passing state has one operation.
+void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
+  auto live = std::make_shared<Live>(executor_, std::move(row));
+  live->row.owner_epoch = epoch_;
+  live->place = quota_->adopt(live->row.tenant);
+  live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
+  live_.emplace(live->row.id, live);
+  if (!same_boot && !model::terminal(live->row.state)) {
+    begin_end(live, Ending{model::kOutcomeLost, "the machine was restarted", model::State::kFailed});
+    return;
+  }
+  switch (live->row.state) {
+    case model::State::kRunning:
+      live->adopted = true;
+      publish(live);
+      return;
+    case model::State::kReady:
+      live->pooled = true;
+      live->adopted = true;
+      pools_[live->row.build].ready.push_back(live);
+      return;
+    case model::State::kStopping:
+      begin_end(live, Ending{live->row.outcome, live->row.reason, model::State::kStopped});
+      return;
+    case model::State::kStopped:
+    case model::State::kFailed:
+      begin_end(live, Ending{live->row.outcome, live->row.reason, live->row.state});
+      return;
+    default:
+      // Nobody was told that it exists: undone.
+      begin_end(live, Ending{model::kOutcomeInterrupted, "atoll-control was restarted half way", model::State::kStopped});
+  }
+}
+
+Task<> SandboxService::reconcile() {
+  // Only what was confirmed before the list was asked for must be in it.
+  std::set<std::string> expected;
+  for (const auto& [id, live] : live_) {
+    if (live->adopted && !live->ending) expected.insert(id);
+  }
+  auto listed = co_await runner_.list();
+  if (!listed) {
+    log::warn("could not list what runs", {{"what", listed.error().message()}});
+    co_return;  // the connection is gone or broken; the next one starts anew
+  }
+  FAULT("reconcile.listed");
+  reconcile_listed(*listed);
+  for (const auto& item : *listed) expected.erase(item.sandbox.str());
+  for (const std::string& id : expected) {
+    auto found = live_.find(id);
+    if (found == live_.end() || found->second->ending) continue;
+    auto pool = pools_.find(found->second->row.build);
+    if (pool != pools_.end()) std::erase(pool->second.ready, found->second);
+    begin_end(found->second, Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
+  }
+  FAULT("reconcile.done");
+  reconciled_ = true;
+  log::info("reconciled with the runner", {{"listed", listed->size()}, {"lost", expected.size()}});
+  ask_for_refill();
+}
+
+void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed) {
+  for (const auto& item : listed) {
+    std::string id = item.sandbox.str();
+    auto found = live_.find(id);
+    if (found == live_.end()) {
+      // Held by the runner and by no row: its owner is gone, so it ends.
+      model::SandboxRow row;
+      row.id = id;
+      row.generation = item.generation;
+      auto orphan = std::make_shared<Live>(executor_, std::move(row));
+      scope_.spawn("stop orphan " + id, stop_orphan(orphan));
+      continue;
+    }
+    LivePtr live = found->second;
+    if (live->ending) continue;  // its end task asks the runner again
+    bool same = live->row.generation == item.generation;
+    if (same && item.alive == 1) continue;
+    auto pool = pools_.find(live->row.build);
+    if (pool != pools_.end()) std::erase(pool->second.ready, live);
+    begin_end(live, Ending{model::kOutcomeAgentLost, "the guest daemon is gone", model::State::kFailed});
+  }
+}
+
+Task<> SandboxService::stop_orphan(LivePtr orphan) {
+  auto released = co_await release_once(orphan);
+  FAULT("reconcile.orphan_stopped");
+  if (released) {
+    log::warn("stopped a sandbox that no row knows", {{"id", orphan->row.id}});
+  } else {
+    log::warn("could not stop a sandbox that no row knows", {{"id", orphan->row.id}, {"what", released.error().message()}});
+  }
+}
+
+}  // namespace atl::control

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The directory side of SandboxService: which sandboxes can be reached, and who is told when one no longer can.
+#include "base/bytes.h"
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+RoutePtr make_route(const model::SandboxRow& row) {
+  auto route = std::make_shared<Route>();
+  route->sandbox = row.id;
+  route->generation = row.generation;
+  route->state = row.state;
+  route->interface = row.interface;
+  route->access_token = row.access_token;
+  route->traffic_token = row.traffic_token;
+  route->mask_request_host = row.ingress.mask_request_host;
+  route->internal_token = Secret(hex_encode(
+      std::string_view(reinterpret_cast<const char*>(row.internal_token.data()), row.internal_token.size())));
+  return route;
+}
+
+// e2b-protocol 7.2: "v1_" + base64(SHA-256("path:operation:user:token[:expiration]")) without padding.
+std::string sign(std::string_view path, std::string_view operation, std::string_view user, std::string_view token,
+                 std::string_view expiration) {
+  std::string text = fmt::format("{}:{}:{}:{}", path, operation, user, token);
+  if (!expiration.empty()) text += fmt::format(":{}", expiration);
+  return "v1_" + base64_encode(sha256(text), Padding::kNone);
+}
+
+}  // namespace
+
+void SandboxService::publish(const LivePtr& live) {
+  live->route = make_route(live->row);
+  running_[live->row.tenant].emplace(StartKey(live->row.started_at.ms, live->row.id), live);
+  deadlines_.set(live->row.id, live->row.deadline_steady_ms);
+  deadlines_changed_.notify_all();
+}
+
+void SandboxService::unpublish(const LivePtr& live) {
+  deadlines_.erase(live->row.id);
+  if (!live->route) return;
+  live->route.reset();
+  auto index = running_.find(live->row.tenant);
+  if (index != running_.end()) {
+    index->second.erase(StartKey(live->row.started_at.ms, live->row.id));
+    if (index->second.empty()) running_.erase(index);
+  }
+  auto calls = gone_;  // a call may unsubscribe
+  for (const auto& [id, call] : calls) call(live->row.id, live->row.generation);
+}
+
+RoutePtr SandboxService::find(std::string_view sandbox) const {
+  auto found = live_.find(std::string(sandbox));
+  return found == live_.end() ? nullptr : found->second->route;
+}
+
+RoutePtr SandboxService::find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
+                                           std::string_view expiration, std::string_view signature) const {
+  for (const auto& [tenant, index] : running_) {
+    for (const auto& [key, live] : index) {
+      if (live->row.access_token.empty()) continue;
+      std::string expected = sign(path, operation, user, live->row.access_token.reveal(), expiration);
+      if (constant_time_equal(expected, signature)) return live->route;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<void> SandboxService::on_gone(std::function<void(std::string_view, std::uint64_t)> call) {
+  std::uint64_t id = next_gone_++;
+  gone_.emplace(id, std::move(call));
+  return std::shared_ptr<void>(nullptr, [this, id](void*) { gone_.erase(id); });
+}
+
+}  // namespace atl::control

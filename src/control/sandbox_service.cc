@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/sandbox_service.h"
+
+#include <algorithm>
+
+#include "async/detach.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "control/service_impl.h"
+#include "store/sandboxes.h"
+#include "store/templates.h"
+
+namespace atl::control {
+namespace {
+
+constexpr Steady::duration kMaxTimerWait = std::chrono::seconds(60);
+constexpr Steady::duration kGrace = std::chrono::seconds(5);  // for creates under way at shutdown
+constexpr Millis kKeepEvents = std::chrono::hours(24 * 7);
+constexpr std::size_t kMaxEvents = 500'000;
+constexpr Millis kKeepEnded = std::chrono::hours(24 * 7);
+constexpr std::size_t kMaxEnded = 50'000;
+constexpr std::size_t kPruneStep = 2'000;
+
+Error no_such(const std::string& id) {
+  return make_error(Code::kNotFound, "sandbox '{}' not found", id)
+      .with_word("sandbox_not_found")
+      .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
+}
+
+}  // namespace
+
+SandboxService::SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog,
+                               Identity& identity, RunnerClient::Connect connect_runner, GuestNetwork guests,
+                               ServiceOptions options)
+    : executor_(executor),
+      db_(db),
+      clock_(clock),
+      catalog_(catalog),
+      identity_(identity),
+      options_(std::move(options)),
+      guests_(std::move(guests)),
+      runner_(executor, std::move(connect_runner)),
+      scope_(executor),
+      deadlines_changed_(executor),
+      refill_(executor),
+      runner_up_(executor),
+      stopped_(executor),
+      quota_(std::make_shared<Quota>(options_.max_sandboxes)) {}
+
+SandboxService::~SandboxService() = default;
+
+void SandboxService::start() {
+  RunnerClient::Listener listener;
+  listener.connected = [this] {
+    scope_.spawn("reconcile", reconcile());
+    runner_up_.notify_all();
+  };
+  listener.disconnected = [this] { reconciled_ = false; };
+  listener.exited = [this](const wire::ExitedEvent& event) { handle_exit(event); };
+  runner_.start(std::move(listener));
+  catalog_.on_change([this] { ask_for_refill(); });
+  if (options_.background == ServiceOptions::Background::kNo) return;
+  scope_.spawn("deadlines", deadline_loop());
+  scope_.spawn("pool", refill_loop());
+  scope_.spawn("metrics", metrics_loop());
+  scope_.spawn("prune", prune_loop());
+}
+
+Task<> SandboxService::stop() {
+  stopping_ = true;
+  auto limit = Steady::now() + kGrace;
+  while (creating_ > 0 && co_await stopped_.wait_until(limit)) {
+  }
+  deadlines_changed_.notify_all();
+  refill_.notify_all();
+  runner_up_.notify_all();
+  scope_.cancel();
+  co_await runner_.stop();
+  co_await scope_.join();
+}
+
+std::int64_t SandboxService::steady_ms() const {
+  return std::chrono::duration_cast<Millis>(clock_.steady_now().time_since_epoch()).count();
+}
+
+// Writes the row as it is now. Jobs run in the order of these calls, so the store sees what memory saw.
+Task<Result<void>> SandboxService::save(LivePtr live, Step step) {
+  std::optional<model::Intent> intent;
+  if (step.intent) intent = model::Intent{*step.intent, clock_.now() + model::bound(live->row.state)};
+  model::Event event{0, clock_.now(), live->row.tenant, live->row.id, step.event, step.message, step.data};
+  auto job = [row = live->row, intent, event = std::move(event), spawn = step.count_spawn](store::Connection& db) -> Result<void> {
+    TRY_VOID(store::save_sandbox(db, row, intent));
+    if (spawn) TRY_VOID(store::count_spawn(db, row.template_id, event.at));
+    if (event.type.empty()) return {};
+    TRY_VOID(store::append_event(db, event));
+    return {};
+  };
+  co_return co_await db_.run(std::move(job));
+}
+
+Task<Result<void>> SandboxService::move(LivePtr live, model::State to, Step step) {
+  CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id, model::state_name(live->row.state),
+        model::state_name(to));
+  model::State from = live->row.state;
+  live->row.state = to;
+  std::uint64_t version = ++live->version;
+  auto saved = co_await save(live, std::move(step));
+  // What is not on disk did not happen, unless something else has moved the sandbox on meanwhile.
+  if (!saved && live->version == version) live->row.state = from;
+  live->changed.notify_all();
+  co_return saved;
+}
+
+LivePtr SandboxService::find_running(const std::string& tenant, const std::string& id) const {
+  auto found = live_.find(id);
+  if (found == live_.end()) return nullptr;
+  const LivePtr& live = found->second;
+  return live->row.tenant == tenant && live->row.state == model::State::kRunning && !live->ending ? live : nullptr;
+}
+
+Result<SandboxView> SandboxService::get(const std::string& tenant, const std::string& id) const {
+  LivePtr live = find_running(tenant, id);
+  if (!live) return no_such(id);
+  return SandboxView(live, &live->row);
+}
+
+ListPage SandboxService::list(const ListQuery& query) const {
+  ListPage page;
+  auto found = running_.find(query.tenant);
+  if (found == running_.end()) return page;
+  const auto& index = found->second;
+  page.total_running = index.size();
+  auto matches = [&](const model::SandboxRow& row) {
+    if (query.started_after && row.started_at < *query.started_after) return false;
+    if (query.template_id && row.template_id != *query.template_id) return false;
+    return std::all_of(query.metadata.begin(), query.metadata.end(), [&](const auto& pair) {
+      auto value = row.metadata.find(pair.first);
+      return value != row.metadata.end() && value->second == pair.second;
+    });
+  };
+  auto take = [&](auto begin, auto end) {
+    for (auto it = begin; it != end; ++it) {
+      if (!matches(it->second->row)) continue;
+      if (page.rows.size() == query.limit) {
+        const auto& last = *page.rows.back();
+        page.next.emplace(last.started_at.ms, last.id);
+        return;
+      }
+      page.rows.push_back(SandboxView(it->second, &it->second->row));
+    }
+  };
+  if (query.order == ListQuery::Order::kOldestFirst) {
+    take(query.after ? index.upper_bound(*query.after) : index.begin(), index.end());
+  } else {
+    auto end = query.after ? index.lower_bound(*query.after) : index.end();
+    take(std::make_reverse_iterator(end), index.rend());
+  }
+  return page;
+}
+
+void SandboxService::set_deadline(Live& live, Millis from_now) {
+  live.row.deadline = clock_.now() + from_now;
+  live.row.deadline_steady_ms = steady_ms() + from_now.count();
+}
+
+Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend) {
+  LivePtr live = find_running(tenant, id);
+  if (!live) co_return no_such(id);
+  bool shorter = steady_ms() + timeout.count() <= live->row.deadline_steady_ms;
+  if (extend == Extend::kExtendOnly && shorter) co_return SandboxView(live, &live->row);
+  auto before = std::make_pair(live->row.deadline, live->row.deadline_steady_ms);
+  set_deadline(*live, timeout);
+  std::uint64_t version = ++live->version;
+  // The timer follows at once, so that a deadline that was just moved away cannot fire in between.
+  deadlines_.set(id, live->row.deadline_steady_ms);
+  deadlines_changed_.notify_all();
+  Step step;
+  step.event = "sandbox.timeout";
+  step.message = "timeout set";
+  step.data = event_data({{"deadline", format_rfc3339(live->row.deadline)}});
+  auto saved = co_await save(live, std::move(step));
+  FAULT("timeout.written");
+  if (!saved && live->version == version && !live->ending) {
+    std::tie(live->row.deadline, live->row.deadline_steady_ms) = before;
+    deadlines_.set(id, live->row.deadline_steady_ms);
+    deadlines_changed_.notify_all();
+  }
+  CO_TRY_VOID(std::move(saved));
+  if (live->ending) co_return no_such(id);
+  co_return SandboxView(live, &live->row);
+}
+
+Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id, model::NetworkRules rules) {
+  LivePtr live = find_running(tenant, id);
+  if (!live) co_return no_such(id);
+  // The kernel first: if it refuses, the old rules stay in force and on record. A crash in between is put right by
+  // the client's repetition, which replaces everything.
+  CO_TRY_VOID(co_await runner_.network(id, live->row.generation, rules));
+  FAULT("network.applied");
+  if (live->ending) co_return no_such(id);
+  live->row.network = std::move(rules);
+  ++live->version;
+  Step step;
+  step.event = "sandbox.network";
+  step.message = "network rules replaced";
+  co_return co_await save(live, std::move(step));
+}
+
+Result<std::vector<MetricSample>> SandboxService::metrics(const std::string& tenant, const std::string& id) const {
+  LivePtr live = find_running(tenant, id);
+  if (!live) return no_such(id);
+  return std::vector<MetricSample>(live->metrics.begin(), live->metrics.end());
+}
+
+Task<Result<std::vector<model::Event>>> SandboxService::events(store::EventQuery query) {
+  auto job = [query = std::move(query)](store::Connection& db) { return store::load_events(db, query); };
+  co_return co_await db_.run(std::move(job));
+}
+
+Task<Result<SandboxView>> SandboxService::find_any(std::string tenant, std::string id) {
+  auto found = live_.find(id);
+  if (found != live_.end()) {
+    if (found->second->row.tenant != tenant) co_return no_such(id);
+    co_return SandboxView(found->second, &found->second->row);
+  }
+  auto job = [id](store::Connection& db) { return store::load_sandbox(db, id); };
+  CO_TRY(auto row, co_await db_.run(std::move(job)));
+  if (!row || row->tenant != tenant || tenant.empty()) co_return no_such(id);
+  co_return std::make_shared<const model::SandboxRow>(std::move(*row));
+}
+
+Task<Result<std::vector<model::SandboxRow>>> SandboxService::ended(std::string tenant, std::size_t limit) {
+  auto job = [tenant, limit](store::Connection& db) { return store::load_ended_sandboxes(db, tenant, limit); };
+  co_return co_await db_.run(std::move(job));
+}
+
+SandboxService::Status SandboxService::status() const {
+  Status status;
+  status.runner_connected = runner_.connected();
+  if (status.runner_connected) status.runner = runner_.hello();
+  status.owner_epoch = epoch_;
+  status.reconciled = reconciled_;
+  status.capacity = options_.max_sandboxes;
+  for (const auto& [id, live] : live_) {
+    if (live->ending) ++status.ending;
+    if (live->row.state == model::State::kRunning && !live->ending) ++status.running;
+    if (live->row.state == model::State::kReady && !live->ending) ++status.ready;
+  }
+  return status;
+}
+
+Task<> SandboxService::settle() {
+  while (creating_ > 0 || status().ending > 0 ||
+         std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) { return pool.second.launching > 0; })) {
+    co_await stopped_.wait();
+  }
+}
+
+Task<> SandboxService::deadline_loop() {
+  co_await async::asio::this_coro::throw_if_cancelled(false);
+  while (!stopping_) {
+    fire_deadlines();
+    auto until = Steady::now() + kMaxTimerWait;
+    if (auto next = deadlines_.next()) until = std::min(until, Steady::time_point(Millis(*next)));
+    co_await deadlines_changed_.wait_until(until);
+  }
+}
+
+Task<> SandboxService::prune() {
+  WallTime now = clock_.now();
+  auto job = [now](store::Connection& db) -> Result<int> {
+    TRY(int events, store::prune_events(db, now - kKeepEvents, kMaxEvents, kPruneStep));
+    TRY(int rows, store::prune_sandboxes(db, now - kKeepEnded, kMaxEnded, kPruneStep));
+    return events + rows;
+  };
+  auto done = co_await db_.run(std::move(job));
+  if (!done) log::warn("could not prune old rows", {{"what", done.error().message()}});
+}
+
+Task<> SandboxService::prune_loop() {
+  co_await async::asio::this_coro::throw_if_cancelled(false);
+  while (!stopping_) {
+    co_await async::sleep_for(std::chrono::minutes(1));
+    if (!stopping_) co_await prune();
+  }
+}
+
+}  // namespace atl::control

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SandboxService: the life of all sandboxes. Each step is: write the intent, act, write the result; memory follows the
+// same order, so that what a caller was told is in the store. Everything runs on the control loop.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "async/scope.h"
+#include "control/catalog.h"
+#include "control/deadlines.h"
+#include "control/identity.h"
+#include "control/live.h"
+#include "control/runner_client.h"
+#include "store/events.h"
+
+namespace atl::control {
+
+struct ServiceOptions {
+  std::uint32_t max_sandboxes = 1000;           // of the host, the pool included
+  std::uint32_t max_sandboxes_per_tenant = 500;  // unless the tenant has a limit of its own
+  Millis max_timeout = std::chrono::hours(24);
+  std::string boot_id;                          // of this boot; deadlines are kept on its monotonic clock
+  enum class Background : bool { kNo, kYes };
+  Background background = Background::kYes;     // kNo: a test calls fire_deadlines, sample_metrics and fill_pools itself
+};
+
+struct CreateSpec {
+  std::string tenant;
+  std::string template_ref;
+  model::Tier tier = model::Tier::kContainer;
+  Millis timeout{};
+  model::StringMap metadata;
+  model::StringMap envs;
+  enum class Secured : bool { kNo, kYes };
+  Secured secured = Secured::kYes;
+  model::NetworkRules network;
+  model::Ingress ingress;
+};
+
+using SandboxView = std::shared_ptr<const model::SandboxRow>;
+
+struct ListQuery {
+  std::string tenant;
+  model::StringMap metadata;  // all pairs must match
+  std::optional<WallTime> started_after;
+  std::optional<std::string> template_id;
+  enum class Order : bool { kNewestFirst, kOldestFirst };
+  Order order = Order::kNewestFirst;
+  std::size_t limit = 100;
+  // Where the page before ended: the start time and id of its last row.
+  std::optional<std::pair<std::int64_t, std::string>> after;
+};
+struct ListPage {
+  std::vector<SandboxView> rows;
+  std::optional<std::pair<std::int64_t, std::string>> next;
+  std::size_t total_running = 0;
+};
+
+class SandboxService final : public Directory {
+ public:
+  static constexpr std::size_t kMaxSamples = 720;  // of metrics per sandbox: an hour
+
+  SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog, Identity& identity,
+                 RunnerClient::Connect connect_runner, GuestNetwork guests, ServiceOptions options);
+  ~SandboxService() override;
+
+  // Reads the store and takes a new owner epoch. Blocking, once, before start().
+  Result<void> load();
+  // Connects to the runner and starts the background work; running sandboxes are served from here on.
+  void start();
+  Task<> stop();
+
+  Task<Result<SandboxView>> create(CreateSpec spec);
+  // kNotFound unless it runs and is `tenant`'s.
+  Result<SandboxView> get(const std::string& tenant, const std::string& id) const;
+  ListPage list(const ListQuery& query) const;
+  // Replaces the deadline, or with kExtendOnly moves it only further away. Zero ends the sandbox now.
+  enum class Extend : bool { kReplace, kExtendOnly };
+  Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
+  // Returns when the kernel has confirmed the end and the row says so.
+  Task<Result<void>> kill(std::string tenant, std::string id);
+  Task<Result<void>> set_network(std::string tenant, std::string id, model::NetworkRules rules);
+  Result<std::vector<MetricSample>> metrics(const std::string& tenant, const std::string& id) const;
+  Task<Result<std::vector<model::Event>>> events(store::EventQuery query);
+  // Of a sandbox that runs or has ended: its row, kNotFound when it is unknown or another tenant's.
+  Task<Result<SandboxView>> find_any(std::string tenant, std::string id);
+  Task<Result<std::vector<model::SandboxRow>>> ended(std::string tenant, std::size_t limit);
+
+  // Directory.
+  RoutePtr find(std::string_view sandbox) const override;
+  RoutePtr find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
+                             std::string_view expiration, std::string_view signature) const override;
+  std::shared_ptr<void> on_gone(std::function<void(std::string_view, std::uint64_t)> call) override;
+
+  // What the background tasks do, one step at a time; public for tests that drive the clock.
+  void fire_deadlines();
+  Task<> sample_metrics();
+  void fill_pools();
+  Task<> prune();
+  Task<> settle();  // waits until nothing begun is under way
+
+  struct Status {
+    bool runner_connected = false;
+    wire::HelloReply runner{};  // valid when connected
+    std::uint64_t owner_epoch = 0;
+    std::size_t running = 0;
+    std::size_t ending = 0;
+    std::size_t ready = 0;
+    bool reconciled = false;
+    std::uint32_t capacity = 0;
+  };
+  Status status() const;
+  const ServiceOptions& options() const { return options_; }
+  const Quota& quota() const { return *quota_; }
+
+ private:
+  struct Step;  // what one transition writes; service_impl.h
+  struct Pool {
+    std::deque<LivePtr> ready;
+    std::size_t launching = 0;
+    std::uint32_t failures = 0;  // in a row; spaces out the next attempt
+    Steady::time_point not_before{};
+  };
+  using StartKey = std::pair<std::int64_t, std::string>;
+
+  // create.cc
+  Task<Result<SandboxView>> create_now(CreateSpec spec);
+  Task<Result<LivePtr>> claim_ready(const CreateSpec& spec, const Resolved& resolved);
+  Task<Result<Quota::Place>> reserve_place(std::string tenant);
+  Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
+  Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
+  Task<Result<void>> start_in_runner(LivePtr live);
+  void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
+  Result<void> require_tier(model::Tier tier) const;
+  std::uint32_t limit_of(const std::string& tenant) const;
+
+  // ending.cc
+  void begin_end(LivePtr live, Ending ending);
+  Task<> end_task(LivePtr live, Ending ending);
+  Task<Result<void>> release_once(LivePtr live);
+  Task<> write_end(LivePtr live, Ending ending);
+  void handle_exit(const wire::ExitedEvent& event);
+
+  // pool.cc
+  Task<> launch_ready(std::string template_id, std::string build);
+  Task<Result<LivePtr>> launch_for_pool(std::string template_id, std::string build_id);
+  void drain_ready(Pool& pool, std::size_t keep);
+  bool wanted_in_pool(const model::SandboxRow& row) const;
+  void ask_for_refill();
+  Task<> refill_loop();
+
+  // reconcile.cc
+  void adopt_loaded(model::SandboxRow row, bool same_boot);
+  Task<> reconcile();
+  Task<> stop_orphan(LivePtr orphan);
+  void reconcile_listed(const std::vector<wire::ListReply>& listed);
+
+  // sandbox_service.cc
+  Task<Result<void>> move(LivePtr live, model::State to, Step step);
+  Task<Result<void>> save(LivePtr live, Step step);
+  LivePtr find_running(const std::string& tenant, const std::string& id) const;
+  void publish(const LivePtr& live);    // reachable, listed, with a deadline
+  void unpublish(const LivePtr& live);  // the opposite; connections into it are broken off
+  void set_deadline(Live& live, Millis from_now);
+  std::int64_t steady_ms() const;
+  Task<> deadline_loop();
+  Task<> metrics_loop();
+  Task<> prune_loop();
+  Task<> sample_one(LivePtr live);
+
+  async::Executor executor_;
+  store::Database& db_;
+  Clock& clock_;
+  Catalog& catalog_;
+  Identity& identity_;
+  ServiceOptions options_;
+  GuestNetwork guests_;
+  RunnerClient runner_;
+  async::Scope scope_;
+  async::Event deadlines_changed_;
+  async::Event refill_;
+  async::Event runner_up_;
+  async::Event stopped_;
+
+  std::uint64_t epoch_ = 0;
+  std::shared_ptr<Quota> quota_;
+  std::unordered_map<std::string, LivePtr> live_;                 // all that are not over, bounded by the host's limit
+  std::unordered_map<std::string, std::map<StartKey, LivePtr>> running_;  // by tenant, in order of start
+  std::map<std::string, Pool> pools_;                             // by build
+  Deadlines deadlines_;
+  std::map<std::uint64_t, std::function<void(std::string_view, std::uint64_t)>> gone_;
+  std::uint64_t next_gone_ = 1;
+  Steady::time_point last_create_{};
+  std::size_t creating_ = 0;
+  bool stopping_ = false;
+  bool reconciled_ = false;
+};
+
+}  // namespace atl::control

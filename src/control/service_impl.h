@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared by the files that implement SandboxService; not for others.
+#pragma once
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/sandbox_service.h"
+
+namespace atl::control {
+
+// What one transition writes beside the row.
+struct SandboxService::Step {
+  std::optional<model::Operation> intent;  // nothing is under way any more when empty
+  std::string event;                       // type for the journal, empty for none
+  std::string message;
+  std::string data = "{}";
+  bool count_spawn = false;
+};
+
+inline std::string event_data(std::initializer_list<std::pair<const char*, std::string_view>> fields) {
+  std::string out;
+  for (const auto& [key, value] : fields) {
+    if (!out.empty()) out += ',';
+    out += json_quote(key) + ":" + json_quote(value);
+  }
+  return "{" + out + "}";
+}
+
+}  // namespace atl::control

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows that control owns, as plain data: sandboxes, tenants, keys, templates, events.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/secret.h"
+#include "model/state.h"
+
+namespace atl::model {
+
+using StringMap = std::map<std::string, std::string>;
+using Key32 = std::array<std::uint8_t, 32>;
+
+// Why a sandbox ended. Stable words of the API; empty while it lives.
+inline constexpr char kOutcomeKilled[] = "killed";                    // by a client
+inline constexpr char kOutcomeTimedOut[] = "timed_out";               // its deadline passed
+inline constexpr char kOutcomeOutOfMemory[] = "out_of_memory";        // PID 1 was killed by its memory limit
+inline constexpr char kOutcomeAgentLost[] = "agent_lost";             // PID 1 is gone, or never answered
+inline constexpr char kOutcomeLost[] = "lost";                        // the runner no longer knows it
+inline constexpr char kOutcomeCreateFailed[] = "create_failed";       // never ran
+inline constexpr char kOutcomeInterrupted[] = "create_interrupted";   // control died half way; undone
+inline constexpr char kOutcomeDrained[] = "drained";                  // a pool sandbox that is no longer wanted
+inline constexpr char kOutcomeStopStuck[] = "stop_stuck";             // the kernel did not let go in time; still retried
+
+struct Ingress {
+  bool allow_public = true;
+  std::string mask_request_host;
+  bool operator==(const Ingress&) const = default;
+};
+
+struct SandboxRow {
+  std::string id;
+  std::string tenant;  // empty: in the pool, owned by nobody
+  std::string template_id;
+  std::string alias;
+  std::string build;
+  Tier tier = Tier::kContainer;
+  State state = State::kCreating;
+  std::uint64_t generation = 1;
+  std::uint64_t owner_epoch = 0;
+  Limits limits;
+  std::uint32_t slot = 0;
+  std::string interface;
+  std::uint32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint32_t missing_layers = 0;
+  Key32 internal_token{};
+  Secret access_token;   // empty: not secured
+  Secret traffic_token;  // empty: public traffic is allowed
+  StringMap metadata;
+  NetworkRules network;
+  Ingress ingress;
+  WallTime created_at;
+  WallTime started_at;
+  WallTime deadline;
+  // The same deadline on the monotonic clock of this boot, in ms. A sandbox never outlives the boot it was started
+  // in, so this one is exact after a restart, whatever happened to the wall clock.
+  std::int64_t deadline_steady_ms = 0;
+  WallTime ended_at;
+  std::string outcome;
+  std::string reason;  // for people; empty unless something went wrong
+};
+
+struct Intent {
+  Operation operation = Operation::kCreate;
+  WallTime due;
+};
+
+enum class Role : std::uint8_t { kMember = 1, kAdmin = 2 };  // admin: also the host's objects
+std::string_view role_name(Role role);
+
+struct Tenant {
+  std::string id;    // UUID
+  std::string name;
+  std::uint32_t max_sandboxes = 0;  // 0: the host's default
+  WallTime created_at;
+};
+
+struct ApiKey {
+  std::string id;      // UUID
+  std::string tenant;
+  std::string name;
+  std::string prefix;  // "e2b_" and the first 6 digits, to recognise it by
+  std::string hash;    // SHA-256, 32 raw bytes
+  Role role = Role::kMember;
+  WallTime created_at;
+};
+
+struct Build {
+  std::string id;  // UUID
+  std::string template_id;
+  std::string user = "user";
+  std::string workdir = "/home/user";
+  StringMap envs;
+  Limits limits;
+  WallTime created_at;
+};
+
+struct Template {
+  std::string id;         // 20 of [a-z0-9]
+  std::string tenant;     // owner
+  std::string name_space; // empty for local ones
+  std::string alias;
+  bool is_public = false;
+  std::uint32_t pool_size = 0;  // sandboxes kept ready of the build with tag `default`
+  WallTime created_at;
+  WallTime updated_at;
+  WallTime last_spawned_at;  // 0: never
+  std::uint64_t spawn_count = 0;
+  std::map<std::string, std::string> tags;  // tag -> build id
+};
+
+inline constexpr char kDefaultTag[] = "default";
+
+// "[namespace/]alias[:tag]" of the E2B protocol; a template id is an alias in form.
+struct TemplateRef {
+  std::string name_space;
+  std::string alias;
+  std::string tag = kDefaultTag;
+};
+Result<TemplateRef> parse_template_ref(std::string_view text);
+bool valid_uuid(std::string_view text);
+
+struct Event {
+  std::int64_t seq = 0;
+  WallTime at;
+  std::string tenant;   // empty: of the host
+  std::string sandbox;  // empty: not about one
+  std::string type;     // "sandbox.running"
+  std::string message;  // a sentence for people
+  std::string data;     // JSON object
+};
+
+}  // namespace atl::model

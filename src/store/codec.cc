@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/codec.h"
+
+#include <boost/json.hpp>
+
+namespace atl::store {
+namespace json = boost::json;
+namespace {
+
+Error damaged(const char* column) {
+  return make_error(Code::kCorrupt, "store: column '{}' holds no valid JSON", column).with_word("store_corrupt");
+}
+
+json::array encode_list(const std::vector<model::Cidr>& list) {
+  json::array out;
+  for (const auto& cidr : list) out.emplace_back(model::format_cidr(cidr));
+  return out;
+}
+
+Result<std::vector<model::Cidr>> decode_list(const json::object& object, const char* key) {
+  std::vector<model::Cidr> list;
+  const json::value* value = object.if_contains(key);
+  if (!value || !value->is_array()) return damaged("network");
+  for (const auto& item : value->get_array()) {
+    auto cidr = item.is_string() ? model::parse_cidr(std::string_view(item.get_string())) : std::nullopt;
+    if (!cidr) return damaged("network");
+    list.push_back(*cidr);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string encode_map(const model::StringMap& map) {
+  json::object object;
+  for (const auto& [key, value] : map) object.emplace(key, value);
+  return json::serialize(object);
+}
+
+Result<model::StringMap> decode_map(const std::string& text) {
+  boost::system::error_code error;
+  json::value value = json::parse(text, error);
+  if (error || !value.is_object()) return damaged("map");
+  model::StringMap map;
+  for (const auto& [key, item] : value.get_object()) {
+    if (!item.is_string()) return damaged("map");
+    map.emplace(key, std::string_view(item.get_string()));
+  }
+  return map;
+}
+
+std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress) {
+  json::object object;
+  object["internet"] = rules.internet;
+  object["allow"] = encode_list(rules.allow);
+  object["deny"] = encode_list(rules.deny);
+  object["allow_public"] = ingress.allow_public;
+  object["mask_host"] = ingress.mask_request_host;
+  return json::serialize(object);
+}
+
+Result<NetworkColumn> decode_network(const std::string& text) {
+  boost::system::error_code error;
+  json::value value = json::parse(text, error);
+  if (error || !value.is_object()) return damaged("network");
+  const json::object& object = value.get_object();
+  const json::value* internet = object.if_contains("internet");
+  const json::value* allow_public = object.if_contains("allow_public");
+  const json::value* mask = object.if_contains("mask_host");
+  if (!internet || !internet->is_bool() || !allow_public || !allow_public->is_bool() || !mask || !mask->is_string()) {
+    return damaged("network");
+  }
+  NetworkColumn column;
+  column.rules.internet = internet->get_bool();
+  column.ingress.allow_public = allow_public->get_bool();
+  column.ingress.mask_request_host = std::string_view(mask->get_string());
+  TRY(column.rules.allow, decode_list(object, "allow"));
+  TRY(column.rules.deny, decode_list(object, "deny"));
+  return column;
+}
+
+}  // namespace atl::store

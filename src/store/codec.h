@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON columns: maps and network rules. Only what the store itself has written is read back.
+#pragma once
+
+#include <string>
+
+#include "model/record.h"
+
+namespace atl::store {
+
+std::string encode_map(const model::StringMap& map);
+Result<model::StringMap> decode_map(const std::string& text);
+
+struct NetworkColumn {
+  model::NetworkRules rules;
+  model::Ingress ingress;
+};
+std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress);
+Result<NetworkColumn> decode_network(const std::string& text);
+
+}  // namespace atl::store
