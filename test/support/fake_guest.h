@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FakeGuests: guest daemons of all sandboxes in this process, over real HTTP on stream pairs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "async/scope.h"
+#include "base/bytes.h"
+#include "control/guest_client.h"
+#include "http/server.h"
+#include "net/tcp.h"
+
+namespace atl::test {
+
+using async::Task;
+
+class FakeGuests {
+ public:
+  explicit FakeGuests(async::Executor executor) : executor_(executor), scope_(executor), released_(executor) {}
+
+  control::GuestNetwork network() {
+    return [this](const model::SandboxRow& row) -> http::Connector {
+      return [this, id = row.id] { return connect(id); };
+    };
+  }
+  Task<> stop() {
+    hold_init = false;
+    released_.notify_all();
+    scope_.cancel();
+    co_await scope_.join();
+  }
+  void release() {
+    hold_init = false;
+    released_.notify_all();
+  }
+
+  int init_status = 204;
+  bool hold_init = false;
+  bool unreachable = false;
+  std::map<std::string, std::vector<std::string>> inits;  // bodies by sandbox
+  std::size_t waiting = 0;
+
+ private:
+  Task<Result<net::StreamPtr>> connect(std::string id) {
+    if (unreachable) co_return make_error(Code::kUnavailable, "connection refused");
+    auto [mine, theirs] = net::stream_pair(executor_);
+    scope_.spawn("fake guest", serve(std::move(mine), id));
+    co_return std::move(theirs);
+  }
+
+  Task<> serve(net::StreamPtr stream, std::string id) {
+    http::ServerLimits limits;
+    http::Handler handler = [this, id](http::Exchange& exchange) { return answer(exchange, id); };
+    co_await http::serve_http1(std::move(stream), std::string(), false, limits, handler);
+  }
+
+  Task<> answer(http::Exchange& exchange, std::string id) {
+    auto body = co_await exchange.read_all(1 << 20);
+    http::ResponseHead head;
+    head.status = 204;
+    if (exchange.request().path() == "/init") {
+      ++waiting;
+      while (hold_init) co_await released_.wait();
+      --waiting;
+      if (body) inits[id].push_back(*body);
+      head.status = init_status;
+    }
+    (void)co_await exchange.respond(std::move(head), std::string());
+  }
+
+  async::Executor executor_;
+  async::Scope scope_;
+  async::Event released_;
+};
+
+}  // namespace atl::test
