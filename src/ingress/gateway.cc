@@ -3,6 +3,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "base/text.h"
 #include "ingress/headers.h"
 #include "ingress/relay.h"
 #include "model/guest_boot.h"
@@ -10,7 +11,8 @@
 namespace atl::ingress {
 namespace {
 
-constexpr std::size_t kKeptPorts = 32;  // ports per sandbox whose connections are kept
+constexpr std::size_t kKeptPorts = 32;         // ports per sandbox whose connections are kept
+constexpr std::size_t kShortAnswer = 16 * 1024;  // bytes of an answer that is sent in one piece
 
 // One request is counted and reachable by sandbox_gone for as long as this lives.
 class Registration {
@@ -40,6 +42,8 @@ Task<> park() {
 
 Task<> watch_client(Flow& flow) {
   co_await flow.exchange.wait_client_gone();
+  auto cancelled = (co_await async::asio::this_coro::cancellation_state).cancelled();
+  if (cancelled != async::asio::cancellation_type::none) co_return;
   if (!flow.answered) {
     flow.client_gone = true;
     flow.drop_guest();
@@ -50,6 +54,13 @@ Task<> watch_client(Flow& flow) {
 Task<> send_request_body(Flow& flow) {
   if (flow.exchange.request().has_body) co_await relay_request_body(flow);
   co_await park();
+}
+
+// True when the guest daemon says that only a little follows. Of other services it cannot be known when it comes.
+bool is_short_answer(const http::ResponseHead& head, const http::RequestHead& request, std::uint16_t port) {
+  if (port != model::kGuestPort || request.method == "HEAD") return false;
+  auto length = parse_number<std::size_t>(head.headers.find("content-length").value_or(""));
+  return length && *length <= kShortAnswer;
 }
 
 http::ClientLimits client_limits(std::size_t max_idle) {
@@ -205,12 +216,28 @@ Task<> Gateway::answer(Flow& flow, const Admission& admission) {
     flow.switching = std::move(*head);
     co_return;
   }
-  auto sent = co_await flow.exchange.send_head(client_response(*head, admission.port));
+  auto out = client_response(*head, admission.port);
+  if (is_short_answer(*head, flow.exchange.request(), admission.port)) {
+    co_await answer_whole(flow, admission, std::move(out));
+    co_return;
+  }
+  auto sent = co_await flow.exchange.send_head(std::move(out));
   if (!sent) {
     flow.drop_guest();
     co_return;
   }
   co_await relay_response_body(flow);
+}
+
+// Head and body in one write: most calls of the guest daemon have small answers.
+Task<> Gateway::answer_whole(Flow& flow, const Admission& admission, http::ResponseHead head) {
+  auto body = co_await flow.upstream->read_all(kShortAnswer);
+  if (!body || flow.sandbox_gone) {
+    co_await refuse(flow.exchange, explain(flow, admission));
+    co_return;
+  }
+  flow.answered = true;
+  (void)co_await flow.exchange.respond(std::move(head), std::move(*body));
 }
 
 Task<> Gateway::switch_protocol(Flow& flow, const Admission& admission) {

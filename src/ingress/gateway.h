@@ -59,6 +59,7 @@ class Gateway {
   std::shared_ptr<http::Client> kept_client(SandboxLinks& links, const Admission& admission);
   Task<> forward(Flow& flow, SandboxLinks& links, const Admission& admission);
   Task<> answer(Flow& flow, const Admission& admission);
+  Task<> answer_whole(Flow& flow, const Admission& admission, http::ResponseHead head);
   Task<> switch_protocol(Flow& flow, const Admission& admission);
   Refusal explain(const Flow& flow, const Admission& admission) const;
   void sandbox_gone(std::string_view sandbox, std::uint64_t generation);
