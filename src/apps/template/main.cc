@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// atoll-template: makes template builds. `atoll up` and `atoll template` start it; it can be used by hand.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "template/base_recipe.h"
+#include "template/build.h"
+
+namespace {
+
+using namespace atl;             // NOLINT(google-build-using-namespace): one program, one file
+using namespace atl::templates;  // NOLINT(google-build-using-namespace)
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+constexpr std::string_view kHelp = R"(atoll-template - make and list template builds (needs root)
+
+  atoll-template build-base [--suite bookworm|trixie] [--fresh]
+      Build the template "base" from Debian's packages, or say which build is up to date already.
+      --suite  Debian release; default: this host's, else bookworm
+      --fresh  build again, for example to take in security updates
+  atoll-template build --from FOLDER|TARBALL --name NAME
+      Build a template from a root file system: a folder, or a tar archive (also gzip, bzip2, xz, zstd).
+      Devices, links that lead outside and other hostile entries are refused by name.
+  atoll-template list
+  atoll-template remove BUILD
+
+Options of all:
+  --data-dir DIR    default /var/lib/atoll; builds are kept in DIR/templates/<build>/
+  --json-progress   report as one JSON object a line on standard output:
+                    {"event":"progress","percent":N,"text":T}, then {"event":"done","build":ID,...} or
+                    {"event":"error","code":C,"message":M,"hint":H}
+  --help
+
+Without --json-progress progress goes to standard error and the build's id to standard output.
+Exit status: 0 done, 1 failed, 2 wrong usage.
+)";
+
+struct Options {
+  std::string command;
+  std::string operand;
+  std::map<std::string, std::string> values;
+  bool json = false;
+  bool fresh = false;
+};
+
+Result<Options> parse_options(const std::vector<std::string>& words) {
+  Options options;
+  options.values["--data-dir"] = "/var/lib/atoll";
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--json-progress") options.json = true;
+    else if (word == "--fresh") options.fresh = true;
+    else if (word == "--data-dir" || word == "--suite" || word == "--from" || word == "--name") {
+      if (++i == words.size()) return make_error(Code::kInvalid, "{} needs a value", word);
+      options.values[word] = words[i];
+    } else if (word.starts_with('-')) {
+      return make_error(Code::kInvalid, "unknown option {}", word);
+    } else if (options.command.empty()) {
+      options.command = word;
+    } else if (options.operand.empty()) {
+      options.operand = word;
+    } else {
+      return make_error(Code::kInvalid, "unexpected argument {}", word);
+    }
+  }
+  return options;
+}
+
+void print_line(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+void report_progress(const Options& options, int percent, std::string_view text) {
+  if (options.json) {
+    print_line(fmt::format(R"({{"event":"progress","percent":{},"text":{}}})", percent, json_quote(text)));
+  } else {
+    fmt::print(stderr, "[{:3}%] {}\n", percent, text);
+  }
+}
+
+void report_build(const Options& options, const Manifest& manifest, bool cached) {
+  if (!options.json) return print_line(manifest.build);
+  print_line(fmt::format(R"({{"event":"done","build":{},"name":{},"sizeBytes":{},"cached":{}}})",
+                         json_quote(manifest.build), json_quote(manifest.name), manifest.size_bytes, cached));
+}
+
+int report_error(const Options& options, const Error& error) {
+  if (options.json) {
+    print_line(fmt::format(R"({{"event":"error","code":{},"message":{},"hint":{}}})", json_quote(error.word()),
+                           json_quote(error.message()), json_quote(error.hint())));
+  } else {
+    fmt::print(stderr, "atoll-template: {}\n", error.message());
+    if (!error.hint().empty()) fmt::print(stderr, "  hint: {}\n", error.hint());
+  }
+  return kExitFailed;
+}
+
+std::string this_host_suite() {
+  std::ifstream file("/etc/os-release");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  return host_suite(text);
+}
+
+Result<void> build_base_command(const Builds& builds, const Options& options) {
+  auto chosen = options.values.find("--suite");
+  std::string suite = chosen == options.values.end() ? this_host_suite() : chosen->second;
+  if (suite != host_suite("VERSION_CODENAME=" + suite)) {
+    return make_error(Code::kInvalid, "--suite must be bookworm or trixie, not '{}'", suite);
+  }
+  for (const Manifest& manifest : builds.list()) {
+    bool current = manifest.name == "base" && manifest.suite == suite && manifest.recipe == kBaseRecipe;
+    if (options.fresh || !current) continue;
+    report_build(options, manifest, true);
+    return success();
+  }
+  TRY(Manifest manifest, build_base(builds, suite, [&](int percent, std::string_view text) {
+        report_progress(options, percent, text);
+      }));
+  report_build(options, manifest, false);
+  return success();
+}
+
+Result<void> build_command(const Builds& builds, const Options& options) {
+  auto from = options.values.find("--from");
+  auto name = options.values.find("--name");
+  if (from == options.values.end() || name == options.values.end()) {
+    return make_error(Code::kInvalid, "build needs --from FOLDER|TARBALL and --name NAME");
+  }
+  if (!valid_template_name(name->second)) {
+    return make_error(Code::kInvalid, "'{}' is not a template name: 1 to 64 of a-z, 0-9, '-' and '_'", name->second);
+  }
+  SourceRequest request;
+  request.from = from->second;
+  request.name = name->second;
+  TRY(Manifest manifest, build_from(builds, request, [&](int percent, std::string_view text) {
+        report_progress(options, percent, text);
+      }));
+  report_build(options, manifest, false);
+  return success();
+}
+
+Result<void> list_command(const Builds& builds) {
+  for (const Manifest& manifest : builds.list()) {
+    print_line(fmt::format("{}  {:<16} {:>6} MiB  {}", manifest.build, manifest.name, manifest.size_bytes >> 20,
+                           format_rfc3339(manifest.created)));
+  }
+  return success();
+}
+
+Result<void> run(const Options& options) {
+  if (::geteuid() != 0) {
+    return make_error(Code::kDenied, "template builds need root").with_hint("run it with sudo");
+  }
+  TRY(Builds builds, Builds::open(options.values.at("--data-dir")));
+  if (options.command == "build-base") return build_base_command(builds, options);
+  if (options.command == "build") return build_command(builds, options);
+  if (options.command == "list") return list_command(builds);
+  if (options.command == "remove") return builds.remove(options.operand);
+  return make_error(Code::kInvalid, "unknown command '{}'; see atoll-template --help", options.command);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words) {
+    if (word == "--help" || word == "-h") {
+      fmt::print("{}", kHelp);
+      return 0;
+    }
+  }
+  log::set_program("atoll-template");
+  ::signal(SIGPIPE, SIG_IGN);
+  Result<Options> options = parse_options(words);
+  if (!options.ok() || options->command.empty()) {
+    if (!options.ok()) fmt::print(stderr, "atoll-template: {}\n", options.error().message());
+    fmt::print(stderr, "{}", kHelp);
+    return kExitUsage;
+  }
+  Result<void> done = run(*options);
+  return done.ok() ? 0 : report_error(*options, done.error());
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two ways to a template build.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "template/builds.h"
+#include "template/entry.h"
+
+namespace atl::templates {
+
+// Called from the building thread: `percent` never falls; `text` says what is being done.
+using Progress = std::function<void(int percent, std::string_view text)>;
+
+// Builds the base template from Debian's packages: a minute or two, most of it downloading. Needs root, mmdebstrap and
+// mkfs.erofs. Blocks.
+Result<Manifest> build_base(const Builds& builds, const std::string& suite, const Progress& progress);
+
+struct SourceRequest {
+  std::string from;  // a folder or a tar archive (plain, gzip, bzip2, xz, zstd)
+  std::string name;
+  TreeLimits limits;
+};
+// Builds a template from a root file system of the caller's. Its contents are treated as hostile. Blocks.
+Result<Manifest> build_from(const Builds& builds, const SourceRequest& request, const Progress& progress);
+
+}  // namespace atl::templates
