@@ -60,6 +60,8 @@ struct ResponseHead {
   std::string_view reason() const;  // standard phrase
 };
 
+std::string_view reason_phrase(int status);  // "Not Found"
+
 // Strict percent-decoding; nullopt on a bad escape or on NUL. `plus` also turns '+' into a space (query strings).
 enum class Plus : bool { kLiteral, kSpace };
 std::optional<std::string> percent_decode(std::string_view text, Plus plus = Plus::kLiteral);

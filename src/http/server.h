@@ -41,6 +41,8 @@ class Exchange {
 
   // Sends the head. Without content-length the body is chunked (HTTP/1.1), or ends with the connection (1.0).
   virtual Task<Result<void>> send_head(ResponseHead head) = 0;
+  // The same with the first bytes of the body, in one write.
+  virtual Task<Result<void>> send_head_and(ResponseHead head, std::string_view first);
   // Sends body bytes at once; waits while the peer is slow (back-pressure).
   virtual Task<Result<void>> write(std::string_view data) = 0;
   // Ends the body cleanly.
@@ -68,8 +70,28 @@ class Exchange {
 // unfinished, the answer is aborted.
 using Handler = std::function<Task<>(Exchange&)>;
 
+// Lets the owner of a connection ask it to end: at once when it is idle, else after the exchanges that are running.
+// Outlives the connection's task.
+class Drain {
+ public:
+  void request() {
+    requested_ = true;
+    if (wake_) wake_();
+  }
+  bool requested() const { return requested_; }
+  // For the connection: what to do when the request comes.
+  void on_request(std::function<void()> wake) { wake_ = std::move(wake); }
+
+ private:
+  bool requested_ = false;
+  std::function<void()> wake_;
+};
+
+// The body of an answer that the server gives without a handler: {"code":400,"message":"…"}.
+std::string error_body(int status, std::string_view message);
+
 // Serves HTTP/1.1 on `stream` until the connection ends. `prefix` = bytes already read. `secure` marks requests.
 Task<> serve_http1(net::StreamPtr stream, std::string prefix, bool secure, const ServerLimits& limits,
-                   const Handler& handler);
+                   const Handler& handler, Drain* drain = nullptr);
 
 }  // namespace atl::http
