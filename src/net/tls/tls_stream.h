@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TlsStream: Stream inside TLS on top of another Stream.
+#pragma once
+
+#include "async/event.h"
+#include "net/stream.h"
+#include "net/tls/openssl.h"
+
+namespace atl::net {
+
+class TlsStream final : public Stream {
+ public:
+  // `ssl` is set to its role already; `prefix` holds bytes already read from `inner`.
+  TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string prefix);
+
+  Task<Result<void>> handshake(Steady::duration limit);
+  std::string protocol() const;  // what ALPN agreed on, empty when nothing
+
+  Task<Result<std::size_t>> read_some(std::span<char> out) override;
+  Task<Result<void>> write_all(std::string_view data) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override;
+  Task<Result<void>> shutdown_write() override;
+  void close(Close how) override { inner_->close(how); }
+  void set_idle_limit(Steady::duration limit) override { inner_->set_idle_limit(limit); }
+  Task<> wait_closed() override { return inner_->wait_closed(); }
+  bool quiet() const override;
+  std::string peer() const override { return inner_->peer(); }
+
+ private:
+  static int bio_read(BIO* bio, char* out, int size);
+  static int bio_write(BIO* bio, const char* data, int size);
+  static long bio_control(BIO* bio, int command, long number, void* pointer);
+  static BIO_METHOD* bio_method();
+
+  // Fetches encrypted bytes from the peer; false when it has finished.
+  Task<Result<bool>> receive();
+  // Sends what OpenSSL has produced.
+  Task<Result<void>> flush();
+  Result<void> encrypt(std::string_view data);
+  Error failure(std::string_view what) const;
+
+  StreamPtr inner_;
+  SslPtr ssl_;
+  std::string received_;  // encrypted, not yet decrypted
+  std::size_t used_ = 0;
+  std::size_t receive_size_;
+  std::string outgoing_;  // encrypted, not yet sent
+  bool sending_ = false;
+  async::Event sent_;
+};
+
+}  // namespace atl::net
