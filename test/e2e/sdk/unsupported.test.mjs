@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that a later version brings say so clearly, and break nothing.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Sandbox, apiFetch, e2b, template } from '../lib/target.mjs';
+
+let sandbox;
+before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 120_000 }); });
+after(() => sandbox?.kill());
+
+const says501 = (error) => {
+  assert.match(error.message, /501/, error.message);
+  assert.ok(error.message.length > 20, 'it says more than the number');
+  return true;
+};
+
+test('pause', async () => {
+  const pause = sandbox.pause ?? sandbox.betaPause;
+  await assert.rejects(pause.call(sandbox), says501);
+  assert.equal((await sandbox.commands.run('echo on')).stdout, 'on\n');
+});
+
+test('fork', async () => {
+  if (typeof sandbox.fork !== 'function') return;
+  await assert.rejects(sandbox.fork(), says501);
+});
+
+test('snapshots', async () => {
+  if (typeof sandbox.createSnapshot !== 'function') return;
+  await assert.rejects(sandbox.createSnapshot(), says501);
+});
+
+test('templates through the API', async () => {
+  const build = e2b.Template().fromImage('debian:12').runCmd('true');
+  await assert.rejects(e2b.Template.build(build, 'e2e-template', { alias: 'e2e-template' }), /501/);
+});
+
+test('secrets and volumes', async () => {
+  if (e2b.Secret) await assert.rejects(e2b.Secret.create('name', 'value'), /501/);
+  if (e2b.Volume) await assert.rejects(e2b.Volume.create('name'), /501/);
+});
+
+test('every such call has the same shape', async () => {
+  const calls = [
+    ['POST', `/sandboxes/${sandbox.sandboxId}/pause`], ['POST', `/sandboxes/${sandbox.sandboxId}/fork`],
+    ['POST', `/sandboxes/${sandbox.sandboxId}/snapshots`], ['GET', '/snapshots'], ['POST', '/v3/templates'],
+    ['POST', '/secrets'], ['GET', '/secrets'], ['POST', '/volumes'], ['GET', '/volumes'],
+  ];
+  for (const [method, path] of calls) {
+    const answer = await apiFetch(path, { method, ...(method === 'POST' ? { body: '{}', headers: { 'content-type': 'application/json' } } : {}) });
+    assert.equal(answer.status, 501, path);
+    const body = await answer.json();
+    assert.equal(body.code, 501, path);
+    assert.ok(body.message, path);
+  }
+});
+
+test('automatic pause is refused, not ignored', async () => {
+  const answer = await apiFetch('/sandboxes', {
+    method: 'POST', body: JSON.stringify({ templateID: template, timeout: 30, autoPause: true }), headers: { 'content-type': 'application/json' },
+  });
+  if (answer.status === 201) await apiFetch(`/sandboxes/${(await answer.json()).sandboxID}`, { method: 'DELETE' });
+  assert.equal(answer.status, 501);
+});
