@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The escape tests: a hostile workload in a real sandbox, judged from outside.
+
+    python3 test/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
+
+Parts: probes, surface, posture. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
+"N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
+counted as skipped, and listed with what the control answered.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
+
+import kernel  # noqa: E402
+import posture  # noqa: E402
+import verdict  # noqa: E402
+import world as ground  # noqa: E402
+from api import wait_until  # noqa: E402
+from calibrate import control_arguments, probe_arguments  # noqa: E402
+from controls import Control  # noqa: E402
+from instance import Instance  # noqa: E402
+from surface import Surface  # noqa: E402
+
+PROBE = "/usr/local/bin/escape_probe"
+KNOWN = posture.load(os.path.join(HERE, "known.json"))
+MAX_KNOWN = 8  # more than that, and the tier is too open, whatever the reasons
+
+
+class Harness:
+    def __init__(self, options):
+        self.options = options
+        self.report = verdict.Report(options.verbose)
+        self.folder = tempfile.mkdtemp(prefix="atoll-escape-")
+        self.world = ground.World(self.folder + "/host")
+        self.programs = {name: os.path.join(options.programs, name) for name in ("escape_probe", "escape_weak")}
+
+    def set_up(self):
+        self.world.start()
+        os.chmod(self.folder, 0o755)
+        self.instance = Instance(self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=64)
+        os.makedirs(self.instance.folder)
+        self.instance.prepare()
+        self.instance.start()
+        self.instance.wait_ready()
+        self.api = self.instance.api()
+        self.sandbox, self.neighbour = self.api.create(3600), self.api.create(3600)
+        for sandbox in (self.sandbox, self.neighbour):
+            with open(self.programs["escape_probe"], "rb") as file:
+                sandbox.write(PROBE, file.read())
+            sandbox.run(f"chmod 755 {PROBE}", user="root")
+        self.guest = self.instance.guest_pid(self.sandbox.id)
+        self.guest_ticks = kernel.start_ticks(self.guest)
+
+    # --- probes -----------------------------------------------------------------------------------------------
+
+    def agent_alive(self):
+        text = kernel.read(f"/proc/{self.guest}/stat")
+        return kernel.alive(self.guest, self.guest_ticks) and text.rpartition(")")[2].split()[0] not in "Tt"
+
+    def shared_layer_changed(self):
+        text = self.neighbour.run(["/bin/cat", "/etc/debian_version"], user="root").stdout.decode()
+        return ["the neighbour sees the change"] if self.world.nonce in text else []
+
+    def sandbox_arguments(self):
+        detail = self.api.get(self.sandbox.id).json()
+        slot, other = self.instance.slot(self.guest), self.instance.slot(self.instance.guest_pid(self.neighbour.id))
+        peer, self.peer_stream = self.sandbox.background([PROBE, "hold", self.world.secret("peer")], user="user")
+        _, self.abstract_stream = self.neighbour.background([PROBE, "serve-abstract", "escape-neighbour"], user="root")
+        self.world.secrets["access-token"] = self.sandbox.token
+        return probe_arguments(
+            self.world, data_dir=self.instance.data_dir, run_dir=self.instance.run_dir, neighbour=self.neighbour.id,
+            neighbour_canary="/home/user/neighbour-canary", data_canary=self.instance.data_dir + "/control/bootstrap.key",
+            neighbour_abstract="escape-neighbour", runner_socket=self.instance.run_dir + "/runner.sock",
+            slot_address=f"100.64.{(slot + 1) >> 8}.{(slot + 1) & 255}", neighbour_slot_address=f"100.64.{(other + 1) >> 8}.{(other + 1) & 255}",
+            api_port=self.instance.port, peer_pid=peer, memory_prefix=self.sandbox.token[:8], shared_file="/etc/debian_version",
+            memory_mib=detail["memoryMB"] + 76, disk_mib=detail["diskSizeMB"] + 128, processes=600)
+
+    def run_probe(self, probe, user, arguments):
+        more = self.shared_layer_changed if probe == "K31.shared_layer" else (lambda: [])
+        observer = verdict.Observer(self.world, self.agent_alive, more)
+        outcome = self.sandbox.run([PROBE, "run", probe, *arguments], user=user, timeout=30)
+        try:
+            answer = json.loads(outcome.stdout.decode(errors="replace").splitlines()[0])
+        except (IndexError, ValueError):
+            answer = {"result": "BLOCKED", "errno": "", "note": "no_answer", "detail": f"{outcome.status} {outcome.error} {outcome.stderr[-200:]!r}"}
+        evidence = observer.evidence(probe, answer)
+        return verdict.reached(probe, answer, evidence), answer, evidence
+
+    def judge(self, probe, user, arguments, control_through, control_answer):
+        through, answer, evidence = self.run_probe(probe, user, arguments)
+        said = f"{answer['errno']} {answer['note']} {answer['detail'][:160]!r} {'; '.join(evidence)}"
+        name = f"{probe} as {user}"
+        if probe.startswith(verdict.WAY_OUT):
+            self.report.check(name, through, f"the way out that the policy allows is closed: {said}")
+        elif through and f"{probe}" in KNOWN:
+            self.known_seen.add(probe)
+            self.report.known.append(f"{name}: {KNOWN[probe]}")
+            self.report.ok(name)
+        elif through:
+            self.report.fail(name, f"got through: {said}")
+        elif answer["note"] == "no_answer":
+            self.report.fail(name, f"no answer: {said}")
+        elif not control_through:
+            self.report.skip(name, f"vacuous: the control answered {control_answer['errno'] or control_answer['note'] or control_answer['detail'][:40]}")
+        else:
+            self.report.ok(name, said)
+
+    def probes(self):
+        self.known_seen = set()
+        self.neighbour.write("/home/user/neighbour-canary", self.world.secret("neighbour-file").encode())
+        control = Control(self.programs, self.world, control_arguments(self.world))
+        self.world.gateway_address(True)
+        controls = {probe: control.run(probe) for probe in control.list()}
+        control_inotify = control.inotify()
+        self.world.gateway_address(False)
+        self.world.forget_hits()
+        arguments = self.sandbox_arguments()
+        daemons = sorted(self.instance.daemon_pids())
+        for probe, (through, answer, _) in controls.items():
+            for user in ("root", "user"):
+                try:
+                    self.judge(probe, user, arguments, through, answer)
+                    self.world.forget_hits()
+                except Exception as error:
+                    self.report.fail(f"{probe} as {user}", f"{type(error).__name__}: {error}")
+        self.agent_secrets_are_there()
+        self.inotify(control_inotify)
+        self.random_calls()
+        self.report.check("probes.daemons_alive", daemons == sorted(self.instance.daemon_pids()), "a daemon died or appeared")
+        self.report.check("probes.known_is_current", self.known_seen >= set(KNOWN), f"known.json lists what is blocked: {set(KNOWN) - self.known_seen}")
+        self.report.check("probes.known_is_short", len(KNOWN) < MAX_KNOWN, f"{len(KNOWN)} probes get through on purpose")
+
+    def agent_secrets_are_there(self):
+        """The memory probes mean something only if the agent's memory does hold the token."""
+        found = False
+        for line in kernel.read(f"/proc/{self.guest}/maps").splitlines():
+            span, rights = line.split()[:2]
+            if not rights.startswith("rw"):
+                continue
+            start, end = (int(x, 16) for x in span.split("-"))
+            try:
+                with open(f"/proc/{self.guest}/mem", "rb") as memory:
+                    memory.seek(start)
+                    found = found or self.sandbox.token.encode() in memory.read(end - start)
+            except OSError:
+                pass
+        self.report.check("K14.control", found, "the host finds the access token in the agent's memory")
+
+    def inotify(self, control_detail):
+        if int(control_detail.split()[0]) > 0:
+            self.report.skip("K30.inotify", f"vacuous: a second control still gets {control_detail}")
+            return
+        hold = "/tmp/escape-hold"
+        self.sandbox.run(f"rm -f {hold}", user="root")
+        _, stream = self.sandbox.background([PROBE, "run", "K30.inotify", f"hold_file={hold}"], user="root")
+        wait_until(lambda: self.sandbox.run(["/bin/ls", hold], user="root").exit_code == 0, 5, "the quota to be taken")
+        outcome = self.neighbour.run([PROBE, "run", "K30.inotify"], user="root")
+        self.sandbox.run(f"rm -f {hold}", user="root")
+        stream.close()
+        detail = json.loads(outcome.stdout)["detail"]
+        self.report.check("K30.inotify", int(detail.split()[0]) > 0, f"the neighbour gets {detail} while another sandbox holds its own")
+
+    def random_calls(self):
+        """K33: the oracle is the kernel's log, and it is calibrated by a line of our own."""
+        log = os.open("/dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
+        os.lseek(log, 0, os.SEEK_END)
+
+        def alarms():
+            found = []
+            while True:
+                try:
+                    line = os.read(log, 8192).decode(errors="replace")
+                except BlockingIOError:
+                    return found
+                except OSError:
+                    continue
+                if any(word in line for word in ("WARNING:", "BUG:", "Oops", "hung task", "KASAN", "general protection fault:")):
+                    found.append(line)
+
+        os.write(log, b"WARNING: escape test calibrates its oracle")
+        self.report.check("K33.control", len(alarms()) == 1, "the oracle sees a warning")
+        for _ in range(20 if self.options.long else 1):
+            seed = random.randrange(1 << 30)
+            for user in ("root", "user"):
+                outcome = self.sandbox.run([PROBE, "run", "K33", f"seed={seed}"], user=user, timeout=30)
+                seen = alarms()
+                self.report.check(f"K33.random_calls as {user}", not seen and self.agent_alive(), f"seed {seed}: {seen[:1]} {outcome.status}")
+        os.close(log)
+
+    # --- the whole --------------------------------------------------------------------------------------------
+
+    def surface(self):
+        Surface(self.world, self.instance, self.sandbox, self.neighbour, self.report).all(120 if self.options.long else 6)
+
+    def posture(self):
+        neighbour = self.instance.guest_pid(self.neighbour.id)
+        collector = posture.Collector(self.instance, self.sandbox, neighbour)
+        root_pid, root_stream = self.sandbox.background([PROBE, "threads", "8"], user="root")
+        user_pid, user_stream = self.sandbox.background([PROBE, "threads", "8"], user="user")
+        for stage in ("after exec", "after restart of the daemons"):
+            host_pids = {int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid for pid in self.instance.sandbox_pids(self.sandbox.id)}
+            for kind, inside in (("guest", 1), ("root", root_pid), ("user", user_pid)):
+                self.compare(collector, stage, kind, host_pids[inside])
+            if stage == "after exec":
+                self.instance.control.kill()
+                self.instance.runner.kill()
+                self.instance.start()
+                self.instance.wait_ready()
+        for user in ("root", "user"):
+            outcome = self.sandbox.run([PROBE, "posture"], user=user)
+            self.diff(f"posture.self.{user}", posture.EXPECTED["self"], json.loads(outcome.stdout or b"{}"))
+        root_stream.close()
+        user_stream.close()
+
+    def compare(self, collector, stage, kind, pid):
+        actual = collector.whole(pid)
+        if self.options.print_posture:
+            print(json.dumps({kind: actual}, indent=1))
+        self.diff(f"posture.{kind} {stage}", merged(kind), actual)
+        for task in os.listdir(f"/proc/{pid}/task"):
+            per_thread = collector.process(pid, task)
+            expected = {key: value for key, value in merged(kind).items() if key in per_thread}
+            self.diff(f"posture.{kind} thread {stage}", expected, per_thread)
+
+    def diff(self, name, expected, actual):
+        found = posture.differences(expected, actual)
+        self.report.check(name, not found, "; ".join(found)[:1500])
+
+    def tear_down(self):
+        for step in (getattr(getattr(self, "instance", None), "stop", None), self.world.stop):
+            if step is not None:
+                step()
+        if self.options.keep:
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self):
+        before = self.world_before = None
+        try:
+            self.set_up()
+            before = self.world.facts()
+            for part in self.options.only.split(","):
+                getattr(self, part)()
+            after = self.world.facts()
+            changed = {key: after[key] for key in after if after[key] != before[key] and "shared-layer" not in key and "agent-program" not in key}
+            self.report.check("host.unchanged", not changed, f"{changed}")
+        except Exception as error:
+            self.report.fail("harness", f"{type(error).__name__}: {error}")
+            if self.options.verbose:
+                raise
+        finally:
+            self.tear_down()
+        return self.report.finish("escape")
+
+
+def merged(kind):
+    """The expected document of one kind of process: the common part with its own on top."""
+    return {**posture.EXPECTED["common"], **posture.EXPECTED[kind]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
+    parser.add_argument("--only", default="probes,surface,posture")
+    parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="leave the work folder")
+    parser.add_argument("--print-posture", action="store_true", help="print what was collected, to write the expected document")
+    options = parser.parse_args()
+    options.programs = os.path.abspath(options.programs)
+    if os.geteuid() != 0:
+        print("escape: needs root, to make namespaces and to look from outside\n0 passed, 0 failed, 1 skipped")
+        return 0
+    ground.enter_private_host()
+    return Harness(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

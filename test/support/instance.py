@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One instance of Atoll for a test: its own folders, port, name and slots, and daemons that the test may kill.
+
+It does what `atoll up` does, in the smallest way, because the tests need each daemon's pid, environment and end.
+"""
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import kernel
+from api import Api, wait_until
+
+BASE_BUILD = "00000000-0000-4000-8000-000000000001"
+TEMPLATES = "/var/lib/atoll/templates"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def find_base_template():
+    """The folder of a usable `base` build on this machine, or None."""
+    wanted = os.environ.get("ATOLL_TEST_TEMPLATE")
+    candidates = [wanted] if wanted else [f"{TEMPLATES}/{BASE_BUILD}"]
+    if not wanted and os.path.isdir(TEMPLATES):
+        candidates += sorted(os.path.join(TEMPLATES, name) for name in os.listdir(TEMPLATES))
+    for folder in candidates:
+        if os.path.exists(folder + "/root.erofs"):
+            return folder
+    return None
+
+
+class Daemon:
+    """A program that is started again after it died, unless it was told to stop."""
+
+    def __init__(self, name, command, log, user=None):
+        self.name, self.command, self.log, self.user = name, command, log, user
+        self.process = None
+
+    def start(self, environment=None):
+        account = pwd.getpwnam(self.user) if self.user else None
+        extra = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
+                                            start_new_session=True, **extra)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.running():
+            self.process.kill()
+        if self.process is not None:
+            self.process.wait()
+
+    def stop(self, seconds=20):
+        """SIGTERM, and the truth: the exit status, or None when it had to be killed."""
+        if not self.running():
+            return self.process.returncode if self.process else 0
+        self.process.terminate()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+
+class Instance:
+    def __init__(self, programs, folder, name="esc", slot_first=3500, slot_count=200, ready=4, template=None):
+        self.programs, self.folder, self.name = programs, folder, name
+        self.slot_first, self.slot_count, self.ready = slot_first, slot_count, ready
+        self.data_dir, self.run_dir = folder + "/data", folder + "/run"
+        self.port = free_port()
+        self.template = template or find_base_template()
+        self.user = "atoll"
+        self.runner = Daemon("runner", self.runner_command(), folder + "/runner.log")
+        self.control = Daemon("control", self.control_command(), folder + "/control.log", self.user)
+
+    def shared(self):
+        return ["--data-dir", self.data_dir, "--run-dir", self.run_dir, "--instance", self.name]
+
+    def runner_command(self):
+        return [self.programs + "/atoll-runner", *self.shared(), "--slot-first", str(self.slot_first),
+                "--slot-count", str(self.slot_count)]
+
+    def control_command(self):
+        return [self.programs + "/atoll-control", *self.shared(), "--listen", f"127.0.0.1:{self.port}",
+                "--ready", str(self.ready)]
+
+    def prepare(self):
+        """Folders as `atoll up` makes them, with the base template bound in."""
+        account = pwd.getpwnam(self.user)
+        for path, owner, mode in ((self.data_dir, 0, 0o755), (self.data_dir + "/control", account.pw_uid, 0o700),
+                                  (self.data_dir + "/templates", 0, 0o755), (self.data_dir + "/disks", 0, 0o700),
+                                  (self.run_dir, 0, 0o755), (self.run_dir + "/sandboxes", 0, 0o700)):
+            os.makedirs(path, exist_ok=True)
+            os.chown(path, owner, account.pw_gid if owner else 0)
+            os.chmod(path, mode)
+        os.chmod(self.folder, 0o755)
+        target = f"{self.data_dir}/templates/{os.path.basename(self.template)}"
+        if not os.path.exists(target):
+            os.makedirs(target)
+            for name in os.listdir(self.template):
+                os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(target) else \
+                    shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
+
+    def same_device(self, path):
+        return os.stat(path).st_dev == os.stat(self.template).st_dev
+
+    def start(self, runner_environment=None, control_environment=None):
+        self.start_runner(runner_environment)
+        self.start_control(control_environment)
+
+    def start_runner(self, environment=None):
+        self.runner.start(environment)
+
+    def start_control(self, environment=None):
+        self.control.start(environment)
+
+    def wait_ready(self, seconds=20):
+        started = time.monotonic()
+        wait_until(self.answers, seconds, f"control of instance {self.name} ({self.folder}/control.log)")
+        return time.monotonic() - started
+
+    def answers(self):
+        try:
+            return Api(self.port, "", timeout=2).call("GET", "/health").status == 204
+        except OSError:
+            return False
+
+    def key(self):
+        path = self.data_dir + "/control/bootstrap.key"
+        return wait_until(lambda: (re.search(r"e2b_[0-9a-f]{40}", kernel.read(path)) or [None])[0], 10, path)
+
+    def api(self, **more):
+        return Api(self.port, self.key(), **more)
+
+    def record(self, sandbox_id):
+        return kernel.read(f"{self.run_dir}/sandboxes/{sandbox_id}")
+
+    def sandbox_pids(self, sandbox_id):
+        return sorted(kernel.cgroup_pids(self.name, sandbox_id))
+
+    def guest_pid(self, sandbox_id):
+        """The host's pid of the sandbox's pid 1."""
+        for pid in self.sandbox_pids(sandbox_id):
+            levels = kernel.status_fields(pid).get("NSpid", "").split()
+            if levels and levels[-1] == "1":
+                return pid
+        return None
+
+    def slot(self, pid):
+        """The slot number, from the uid map of any process of the sandbox."""
+        fields = kernel.read(f"/proc/{pid}/uid_map").split()
+        return (int(fields[1]) - kernel.UID_BASE) // kernel.UIDS_PER_SLOT
+
+    def inventory(self):
+        return kernel.Inventory(self)
+
+    def daemon_pids(self):
+        found = []
+        for daemon in (self.runner, self.control):
+            if daemon.running():
+                found += [daemon.pid, *kernel.descendants(daemon.pid)]
+        return found
+
+    def stop(self):
+        """Ends every sandbox through the API, then the daemons; then removes what a broken build left behind."""
+        try:
+            api = self.api(timeout=10)
+            for row in api.list():
+                api.kill(row["sandboxID"])
+        except Exception as error:  # the daemons may be dead already: then the leftovers go below
+            print(f"note: ending the sandboxes of {self.name}: {error}")
+        self.control.stop()
+        self.runner.stop()
+        self.sweep()
+
+    def sweep(self):
+        """Removes every kernel object of this instance, whatever state it is in. For the end of a test only."""
+        left = self.inventory()
+        for pid in left.processes:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for top, names in left.cgroups.items():
+            for name in names:
+                for folder, _, _ in os.walk(os.path.join(top, self.name, name), topdown=False):
+                    for _ in range(50):
+                        try:
+                            os.rmdir(folder)
+                            break
+                        except OSError:
+                            time.sleep(0.02)
+        for top in kernel.hierarchies():
+            if os.path.isdir(os.path.join(top, self.name)):
+                try:
+                    os.rmdir(os.path.join(top, self.name))
+                except OSError:
+                    pass
+        for link in left.links:
+            subprocess.run(["ip", "link", "delete", link], capture_output=True)
+        subprocess.run(["nft", "delete", "table", "inet", self.name], capture_output=True)
+        for where in reversed(kernel.mounts_below(self.folder)):
+            subprocess.run(["umount", "-l", where], capture_output=True)
+        for loop in left.loops:
+            subprocess.run(["losetup", "-d", "/dev/" + loop], capture_output=True)
