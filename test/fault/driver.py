@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault tests: kill, stop, fill and damage a running Atoll, and check what must hold.
+
+    python3 test/fault/driver.py [--programs DIR] [--only faults,points,killer] [--kills N] [--seed N] [--point NAME]...
+
+Needs root, the daemons of a `dev` build (a release has no crash points) and the base template. Runs in a network namespace
+of its own. The last line is "N passed, N failed, N skipped".
+"""
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
+
+from faults import Faults  # noqa: E402
+from instance import Instance  # noqa: E402
+from invariants import Baseline, Invariants, leftovers  # noqa: E402
+from killer import Killer  # noqa: E402
+from ledger import Ledger  # noqa: E402
+from points import PointRunner, named_points  # noqa: E402
+from verdict import Report  # noqa: E402
+from world import enter_private_host  # noqa: E402
+
+MIN_POINTS = 40
+
+
+class Driver:
+    def __init__(self, options):
+        self.options, self.report = options, Report(options.verbose)
+        self.folder = tempfile.mkdtemp(prefix="atoll-fault-")
+
+    def set_up(self):
+        os.chmod(self.folder, 0o755)
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        folder = self.folder + "/atoll"
+        os.makedirs(folder)
+        self.instance = Instance(self.options.programs, folder, name="escfault", slot_first=3500, slot_count=160, ready=2)
+        self.instance.prepare()
+        self.instance.start()
+        self.instance.wait_ready()
+        self.api, self.ledger = self.instance.api(), Ledger()
+        self.invariants = Invariants(self.instance, self.api, self.ledger)
+
+    def faults(self):
+        Faults(self.instance, self.api, self.ledger, self.invariants, self.report, self.options.programs, self.folder).all(
+            self.options.restart_with, self.options.slow_clients)
+
+    def points(self):
+        points = named_points()
+        self.report.check("points.count", len(points) >= MIN_POINTS, f"{len(points)} named crash points, {MIN_POINTS} wanted")
+        chosen = {name: points[name] for name in (self.options.point or points)}
+        runner = PointRunner(self.instance, self.api, self.ledger, self.invariants, self.report)
+        baseline = Baseline(self.instance)
+        for name, daemon in chosen.items():
+            runner.run(name, daemon)
+        found = baseline.violations()
+        self.report.check("points.baseline", not found, "; ".join(found))
+
+    def killer(self):
+        seed = self.options.seed if self.options.seed is not None else random.randrange(1 << 30)
+        Killer(self.instance, self.api, self.ledger, self.invariants, self.report, seed).run(self.options.kills)
+
+    def run(self):
+        try:
+            self.set_up()
+            for part in self.options.only.split(","):
+                getattr(self, part)()
+        except Exception as error:
+            self.report.fail("driver", f"{type(error).__name__}: {error}")
+            if self.options.verbose:
+                raise
+        finally:
+            self.end()
+        return self.report.finish("fault")
+
+    def end(self):
+        instance = getattr(self, "instance", None)
+        if instance is not None:
+            try:
+                for row in self.api.list():
+                    self.api.kill(row["sandboxID"])
+            except Exception as error:
+                self.report.fail("end.kill_all", str(error))
+            instance.control.stop()
+            instance.runner.stop()
+            instance.sweep()
+            left = leftovers(instance)
+            self.report.check("end.nothing_left", not left, "; ".join(left))
+        if self.options.keep:
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
+    parser.add_argument("--only", default="faults,points,killer")
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--point", action="append")
+    parser.add_argument("--restart-with", type=int, default=40)
+    parser.add_argument("--slow-clients", type=int, default=1000)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="leave the work folder")
+    options = parser.parse_args()
+    options.programs = os.path.abspath(options.programs)
+    if os.geteuid() != 0:
+        print("fault: needs root\n0 passed, 0 failed, 1 skipped")
+        return 0
+    enter_private_host()
+    return Driver(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
