@@ -3,7 +3,7 @@
 
     python3 test/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
 
-Parts: probes, surface, posture. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
+Parts: probes, surface, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
 "N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
 counted as skipped, and listed with what the control answered.
 """
@@ -28,6 +28,7 @@ from api import wait_until  # noqa: E402
 from calibrate import control_arguments, probe_arguments  # noqa: E402
 from controls import Control  # noqa: E402
 from instance import Instance  # noqa: E402
+from mutants import Mutants  # noqa: E402
 from surface import Surface  # noqa: E402
 
 PROBE = "/usr/local/bin/escape_probe"
@@ -221,14 +222,27 @@ class Harness:
         root_stream.close()
         user_stream.close()
 
+    def mutants(self):
+        """With no sandboxes started ahead, so that each create passes through the mutated launcher."""
+        self.instance.stop()
+        self.instance = Instance(self.options.programs, self.folder + "/mutants", name="escmut", slot_first=3570, slot_count=64, ready=0)
+        os.makedirs(self.instance.folder)
+        self.instance.prepare()
+        self.instance.start()
+        self.instance.wait_ready()
+        self.api = self.instance.api()
+        neighbour = self.api.create(3600)
+        arguments = probe_arguments(self.world, data_dir=self.instance.data_dir, api_port=self.instance.port, memory_prefix="none")
+        Mutants(self.instance, self.api, neighbour, self.programs["escape_probe"], arguments, self.report).run()
+
     def compare(self, collector, stage, kind, pid):
         actual = collector.whole(pid)
         if self.options.print_posture:
             print(json.dumps({kind: actual}, indent=1))
-        self.diff(f"posture.{kind} {stage}", merged(kind), actual)
+        self.diff(f"posture.{kind} {stage}", posture.merged(kind), actual)
         for task in os.listdir(f"/proc/{pid}/task"):
             per_thread = collector.process(pid, task)
-            expected = {key: value for key, value in merged(kind).items() if key in per_thread}
+            expected = {key: value for key, value in posture.merged(kind).items() if key in per_thread}
             self.diff(f"posture.{kind} thread {stage}", expected, per_thread)
 
     def diff(self, name, expected, actual):
@@ -263,15 +277,10 @@ class Harness:
         return self.report.finish("escape")
 
 
-def merged(kind):
-    """The expected document of one kind of process: the common part with its own on top."""
-    return {**posture.EXPECTED["common"], **posture.EXPECTED[kind]}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
-    parser.add_argument("--only", default="probes,surface,posture")
+    parser.add_argument("--only", default="probes,surface,posture,mutants")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the work folder")

@@ -120,6 +120,18 @@ class Collector:
                                                  set(EXPECTED["status_fields"]["ignored"]))
         return fields
 
+    def group_limits(self):
+        """What bounds the sandbox as a whole; a name without a value is a file that does not exist."""
+        found = {}
+        for top in kernel.hierarchies():
+            folder = os.path.join(top, self.instance.name, self.sandbox.id)
+            for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.swap.max", "memory.swappiness",
+                         "memory.kmem.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "cpu.max", "cpu.shares", "devices.list", "cgroup.freeze"):
+                text = kernel.read(os.path.join(folder, name), None)
+                if text is not None:
+                    found[name] = text.split("\n")[:-1]
+        return found
+
     def whole(self, pid):
         """What is per process and not per thread."""
         fields = self.process(pid)
@@ -136,6 +148,11 @@ def load(path):
 
 
 EXPECTED = load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "posture.expected.json"))
+
+
+def merged(kind):
+    """The expected document of one kind of process: the common part with its own on top."""
+    return {**EXPECTED["common"], **EXPECTED[kind]}
 
 
 def differences(expected, actual, where=""):
