@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cli/command.h"
 
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -188,6 +190,7 @@ int Commands::run(std::vector<std::string> arguments) {
 }
 
 int run_command(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error value, so that sandboxes are tidied up
   Commands commands;
   register_all(commands);
   return commands.run(std::vector<std::string>(argv + 1, argv + argc));

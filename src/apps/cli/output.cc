@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cli/output.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -26,21 +28,13 @@ bool wants_colour(int fd) {
   return term != nullptr && std::string_view(term) != "dumb" && is_terminal(fd);
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t n = ::write(fd, text.data(), text.size());
-    if (n >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EPIPE) {
-      ::_exit(fd == STDOUT_FILENO ? kExitSignalBase + 13 : kExitAtoll);
-    } else if (errno != EINTR && errno != EAGAIN) {
-      if (fd == STDOUT_FILENO) {
-        print_error(Error::from_errno(errno, "write to standard output"), false);
-        ::_exit(kExitAtoll);
-      }
-      return;
-    }
-  }
+void write_or_exit(int fd, std::string_view text) {
+  auto written = try_write(fd, text);
+  if (written.ok()) return;
+  if (written.error().sys_errno() == EPIPE) ::_exit(fd == STDOUT_FILENO ? kExitSignalBase + SIGPIPE : kExitAtoll);
+  if (fd != STDOUT_FILENO) return;
+  print_error(written.error(), false);
+  ::_exit(kExitAtoll);
 }
 
 // Columns that the text takes, counting code points: good enough for ids, names and paths.
@@ -71,8 +65,23 @@ std::string paint(int fd, Colour colour, std::string_view text) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
-void write_out(std::string_view text) { write_all(STDOUT_FILENO, text); }
-void write_err(std::string_view text) { write_all(STDERR_FILENO, text); }
+void write_out(std::string_view text) { write_or_exit(STDOUT_FILENO, text); }
+void write_err(std::string_view text) { write_or_exit(STDERR_FILENO, text); }
+
+Result<void> try_write(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t n = ::write(fd, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      pollfd item{fd, POLLOUT, 0};  // somebody else has set the shared description to non-blocking
+      ::poll(&item, 1, -1);
+    } else if (errno != EINTR) {
+      return Error::from_errno(errno, fd == STDOUT_FILENO ? "write to standard output" : "write to standard error");
+    }
+  }
+  return success();
+}
 
 void print_json(const json::value& value) { write_out(json::serialize(value) + "\n"); }
 

@@ -24,6 +24,8 @@ std::string paint(int fd, Colour colour, std::string_view text);
 // Writes all of `text`; ends the process quietly when nobody reads any more (EPIPE), as a filter should.
 void write_out(std::string_view text);
 void write_err(std::string_view text);
+// The same for a command that has something to tidy up when nobody reads: EPIPE is an error value.
+Result<void> try_write(int fd, std::string_view text);
 
 // One line of JSON on standard output.
 void print_json(const json::value& value);

@@ -43,6 +43,7 @@ struct Identity {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
   ::setsid();
   int null_fd = ::open("/dev/null", O_RDONLY);
   if (null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log_fd, 1) < 0 || ::dup2(log_fd, 2) < 0) fail_child("dup2");
@@ -138,6 +139,7 @@ Result<void> run_program(const std::string& program, const std::vector<std::stri
   pid_t child = ::fork();
   if (child < 0) return Error::from_errno(errno, "fork " + program);
   if (child == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
     ::execve(argv[0], argv.data(), environ);
     ::_exit(127);
   }

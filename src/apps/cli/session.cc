@@ -4,12 +4,13 @@
 namespace atl::cli {
 
 void Session::on_signals(std::initializer_list<int> numbers, std::function<void(int)> call) {
+  bool waiting = static_cast<bool>(on_signal_);
   on_signal_ = std::move(call);
   for (int number : numbers) {
     boost::system::error_code ignored;  // adding a signal fails only for numbers that do not exist
     signals_.add(number, ignored);
   }
-  next_signal();
+  if (!waiting) next_signal();
 }
 
 void Session::next_signal() {

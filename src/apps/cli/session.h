@@ -23,7 +23,8 @@ class Session {
   // One thread for writes that may block (standard output), so that signals are seen meanwhile.
   async::BlockingPool& blocking() { return blocking_; }
 
-  // From now on these signals no longer end the process but call `call`, on the loop.
+  // From now on these signals no longer end the process but call `call`, on the loop. A later call replaces
+  // `call` and adds signals.
   void on_signals(std::initializer_list<int> numbers, std::function<void(int)> call);
 
   // Starts a background task of the command. When the command ends, its pending wait returns early; a task that loops

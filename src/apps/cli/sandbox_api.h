@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls about sandboxes that several subcommands share.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "apps/cli/guest_client.h"
+
+namespace atl::cli {
+
+struct CreateOptions {
+  std::string template_name = "base";
+  std::chrono::seconds lifetime{300};
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> metadata;
+  bool internet = true;
+};
+
+// Creates a sandbox and gives the client of its guest daemon.
+Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api, CreateOptions options,
+                                                          std::string user);
+// Kills it. kNotFound when there is none.
+Task<Result<void>> kill_sandbox(std::shared_ptr<ApiClient> api, std::string sandbox);
+// Sets the deadline to now + lifetime.
+Task<Result<void>> set_lifetime(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime);
+
+}  // namespace atl::cli
