@@ -136,6 +136,12 @@ Task<Result<void>> SandboxService::kill(std::string tenant, std::string id) {
       .with_hint("the end is on record and will be carried out; until then the sandbox cannot be reached");
 }
 
+void SandboxService::abandon(const std::string& id) {
+  auto found = live_.find(id);
+  if (found == live_.end()) return;
+  begin_end(found->second, Ending{model::kOutcomeKilled, "the client was gone before it was created", model::State::kStopped});
+}
+
 void SandboxService::handle_exit(const wire::ExitedEvent& event) {
   auto found = live_.find(event.sandbox.str());
   if (found == live_.end()) {

@@ -82,6 +82,8 @@ class SandboxService final : public Directory {
   Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
   // Returns when the kernel has confirmed the end and the row says so.
   Task<Result<void>> kill(std::string tenant, std::string id);
+  // The same without waiting, for a sandbox whose creator never learnt its id.
+  void abandon(const std::string& id);
   Task<Result<void>> set_network(std::string tenant, std::string id, model::NetworkRules rules);
   Result<std::vector<MetricSample>> metrics(const std::string& tenant, const std::string& id) const;
   Task<Result<std::vector<model::Event>>> events(store::EventQuery query);

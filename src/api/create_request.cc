@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/create_request.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace atl::api {
+namespace {
+
+constexpr std::size_t kMaxEntries = 256;       // of metadata and of envVars
+constexpr std::size_t kMaxMetadataValue = 8192;
+constexpr std::size_t kMaxEnvValue = 128 * 1024;  // MAX_ARG_STRLEN, execve(2): a longer one could not be passed on
+constexpr std::size_t kMaxTemplateRef = 300;
+constexpr std::size_t kMaxHost = 253;
+constexpr char kEverywhere[] = "0.0.0.0/0";
+
+// e2b-protocol §3.6; the same bounds as E2B's own checks.
+constexpr std::size_t kMaxRuleHosts = 10;
+constexpr std::size_t kMaxRuleHeaders = 20;
+constexpr std::size_t kMaxHeaderName = 64;
+constexpr std::size_t kMaxHeaderValue = 2048;
+
+bool domain_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+
+// A name, "*" or "*.name". Anything else is neither a domain nor an address.
+bool valid_domain_pattern(std::string_view text) {
+  if (text == "*") return true;
+  if (text.substr(0, 2) == "*.") text.remove_prefix(2);
+  if (text.empty() || text.size() > kMaxHost) return false;
+  bool letter = false;
+  for (auto label : split(text, '.')) {
+    if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') return false;
+    if (!std::all_of(label.begin(), label.end(), domain_char)) return false;
+    letter = letter || std::any_of(label.begin(), label.end(), [](char c) { return !(c >= '0' && c <= '9'); });
+  }
+  return letter;  // only digits and dots would be an address in another spelling
+}
+
+void check_headers(Fields& transform) {
+  auto headers = transform.map("headers", kMaxRuleHeaders, kMaxHeaderValue);
+  if (!headers) return;
+  for (const auto& [name, value] : *headers) {
+    if (name.size() > kMaxHeaderName) transform.refuse("headers." + name, fmt::format("name longer than {}", kMaxHeaderName));
+  }
+}
+
+// Rules come with the gateway. They are still checked, so that what is wrong is said to be wrong.
+bool check_rules(Fields& network) {
+  auto rules = network.object("rules");
+  if (!rules || rules->raw().empty()) return false;
+  if (rules->raw().size() > kMaxRuleHosts) network.refuse("rules", fmt::format("at most {} hosts", kMaxRuleHosts));
+  for (const auto& [key, value] : rules->raw()) {
+    std::string host(key);
+    if (!valid_domain_pattern(host)) rules->refuse(host, "must be a domain name");
+    const json::array* list = rules->array(host);
+    if (!list) continue;
+    if (list->size() > 1) rules->refuse(host, "at most one transform");
+    for (const auto& item : *list) {
+      if (!item.is_object()) {
+        rules->refuse(host, "must be an array of objects");
+        continue;
+      }
+      Fields rule(item.get_object());
+      if (auto transform = rule.object("transform")) check_headers(*transform);
+      if (auto status = rule.status(); !status) rules->refuse(host, status.error().message());
+    }
+  }
+  return true;
+}
+
+void read_deny(Fields& network, model::NetworkRules& rules) {
+  auto list = network.texts("denyOut", model::kMaxNetworkRules);
+  for (std::size_t i = 0; list && i < list->size(); ++i) {
+    auto cidr = model::parse_cidr((*list)[i]);
+    if (!cidr) {
+      network.refuse(fmt::format("denyOut[{}]", i), "must be an IPv4 address or block, for example 10.1.2.0/24");
+    } else if ((*list)[i] == kEverywhere) {
+      rules.internet = false;
+    } else if (std::find(rules.deny.begin(), rules.deny.end(), *cidr) == rules.deny.end()) {
+      rules.deny.push_back(*cidr);
+    }
+  }
+}
+
+// True when a domain is among the allowed ones.
+bool read_allow(Fields& network, model::NetworkRules& rules) {
+  bool domains = false;
+  auto list = network.texts("allowOut", model::kMaxNetworkRules);
+  for (std::size_t i = 0; list && i < list->size(); ++i) {
+    if (auto cidr = model::parse_cidr((*list)[i])) {
+      if (std::find(rules.allow.begin(), rules.allow.end(), *cidr) == rules.allow.end()) rules.allow.push_back(*cidr);
+    } else if (!valid_domain_pattern((*list)[i])) {
+      network.refuse(fmt::format("allowOut[{}]", i), "must be an IPv4 address or block, or a domain name");
+    } else {
+      domains = true;
+      if (rules.internet) {
+        network.refuse(fmt::format("allowOut[{}]", i),
+                       "a domain needs \"0.0.0.0/0\" in denyOut; otherwise everything is allowed anyway");
+      }
+    }
+  }
+  return domains;
+}
+
+// Address rules of a network object into `rules`; what is missing in this version gives the second value.
+std::optional<Error> read_rules(Fields& network, model::NetworkRules& rules) {
+  read_deny(network, rules);
+  bool domains = read_allow(network, rules);
+  bool transforms = check_rules(network);
+  bool proxy = network.object("egressProxy").has_value();
+  const json::array* https_ports = network.array("httpsPorts");
+  const char* hint = "address rules work today: IPv4 addresses and blocks in allowOut and denyOut";
+  if (domains) return not_yet(network.path("allowOut") + ": domain names", hint);
+  if (transforms) return not_yet(network.path("rules"), hint);
+  if (proxy) return not_yet(network.path("egressProxy"), hint);
+  if (https_ports && !https_ports->empty()) return not_yet(network.path("httpsPorts"), hint);
+  return std::nullopt;
+}
+
+std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
+  if (body.boolean("allow_internet_access") == false) spec.network.internet = false;
+  auto network = body.object("network");
+  if (!network) return std::nullopt;
+  auto missing = read_rules(*network, spec.network);
+  spec.ingress.allow_public = network->boolean("allowPublicTraffic").value_or(true);
+  spec.ingress.mask_request_host = network->text("maskRequestHost", kMaxHost).value_or("");
+  bool printable_host = std::all_of(spec.ingress.mask_request_host.begin(), spec.ingress.mask_request_host.end(),
+                                    [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  if (!printable_host) network->refuse("maskRequestHost", "must be a host name, with ${PORT} for the port");
+  if (!spec.ingress.allow_public && spec.secured == control::CreateSpec::Secured::kNo) {
+    network->refuse("allowPublicTraffic", "false needs a secured sandbox (secure: true)");
+  }
+  return missing;
+}
+
+std::optional<Error> read_later_fields(Fields& body) {
+  bool auto_pause = body.boolean("autoPause").value_or(false);
+  auto keep_memory = body.boolean("autoPauseMemory");
+  if (keep_memory == false && !auto_pause) body.refuse("autoPauseMemory", "has a meaning only together with autoPause");
+  auto resume = body.object("autoResume");
+  bool auto_resume = resume && resume->boolean("enabled").value_or(false);
+  const json::array* volumes = body.array("volumeMounts");
+  auto iam = body.object("iam");
+  (void)body.object("mcp");  // its server is started by the client; only the type is checked
+  if (auto_pause) {
+    return not_yet("autoPause: pausing at the deadline",
+                   "leave it out; the sandbox is then killed at its deadline, and set_timeout moves the deadline");
+  }
+  if (auto_resume) return not_yet("autoResume", "leave it out; sandboxes do not pause in this version");
+  if (volumes && !volumes->empty()) return not_yet("volumeMounts", "copy files in with the file API");
+  if (iam && !iam->raw().empty()) return not_yet("iam", "pass what the sandbox needs in envVars");
+  return std::nullopt;
+}
+
+// The tier may be named by the body, a header, or behind the template's name; all that are given must agree.
+Result<model::Tier> read_tier(const Call& call, Fields& body, std::string& reference) {
+  std::optional<model::Tier> tier;
+  Error unknown(Code::kInvalid, "");
+  auto take = [&](std::string_view where, std::string_view name) -> Result<void> {
+    auto parsed = model::parse_tier(name);
+    if (!parsed) {
+      return make_error(Code::kInvalid, "{}: must be container, gvisor or microvm", where).with_word("invalid_field");
+    }
+    if (tier && tier != parsed) {
+      return make_error(Code::kInvalid, "{}: names another isolation than the rest of the request", where)
+          .with_word("invalid_field");
+    }
+    tier = parsed;
+    return {};
+  };
+  if (auto text = body.text("isolation", 32)) TRY_VOID(take("isolation", *text));
+  if (auto header = call.head->headers.find("x-atoll-isolation")) TRY_VOID(take("header X-Atoll-Isolation", trim(*header)));
+  if (std::size_t at = reference.rfind('@'); at != std::string::npos) {
+    TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
+    reference.resize(at);
+  }
+  return tier.value_or(model::Tier::kContainer);
+}
+
+}  // namespace
+
+Error not_yet(std::string_view what, std::string_view hint) {
+  return make_error(Code::kUnsupported, "{}: not implemented yet", what)
+      .with_word("not_implemented_yet")
+      .with_hint(std::string(hint));
+}
+
+std::optional<Millis> read_timeout(const Services& services, Fields& fields, std::int64_t min) {
+  auto most = std::chrono::duration_cast<std::chrono::seconds>(services.sandboxes.options().max_timeout).count();
+  auto seconds = fields.integer("timeout", min, most);
+  if (!seconds) return std::nullopt;
+  return Millis(*seconds * 1000);
+}
+
+Result<control::CreateSpec> read_create(const Services& services, const Call& call, Generation generation) {
+  Fields body(call.body.get_object());
+  control::CreateSpec spec;
+  spec.tenant = call.tenant();
+  auto reference = body.text("templateID", kMaxTemplateRef);
+  if (!reference || reference->empty()) body.refuse("templateID", "is required");
+  bool v1 = generation == Generation::kV1;
+  spec.timeout = read_timeout(services, body, 1).value_or(v1 ? Millis(15'000) : Millis(300'000));
+  spec.metadata = body.map("metadata", kMaxEntries, kMaxMetadataValue).value_or(model::StringMap());
+  spec.envs = body.map("envVars", kMaxEntries, kMaxEnvValue).value_or(model::StringMap());
+  for (const auto& [name, value] : spec.envs) {
+    if (name.find('=') != std::string::npos) body.refuse("envVars." + name, "a name must not contain '='");
+  }
+  bool secure = body.boolean("secure").value_or(!v1);
+  spec.secured = secure || !v1 ? control::CreateSpec::Secured::kYes : control::CreateSpec::Secured::kNo;
+  auto missing = read_network(body, spec);
+  auto later = read_later_fields(body);
+  TRY_VOID(body.status());
+  TRY(spec.tier, read_tier(call, body, *reference));
+  TRY_VOID(body.status());
+  if (missing) return *missing;
+  if (later) return *later;
+  spec.template_ref = std::move(*reference);
+  return spec;
+}
+
+Result<model::NetworkRules> read_network_update(const Call& call) {
+  Fields body(call.body.get_object());
+  model::NetworkRules rules;
+  if (body.boolean("allow_internet_access") == false) rules.internet = false;
+  auto missing = read_rules(body, rules);
+  TRY_VOID(body.status());
+  if (missing) return *missing;
+  return rules;
+}
+
+}  // namespace atl::api

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bodies of create and of the network update, read into typed values.
+#pragma once
+
+#include "api/router.h"
+
+namespace atl::api {
+
+// The two generations of create differ in defaults only (e2b-protocol §2.3).
+enum class Generation : std::uint8_t { kV1, kV2 };
+
+Result<control::CreateSpec> read_create(const Services& services, const Call& call, Generation generation);
+
+// Seconds as in the E2B API, from `min` up to the host's maximum. nullopt when absent.
+std::optional<Millis> read_timeout(const Services& services, Fields& fields, std::int64_t min);
+
+// PUT /sandboxes/{id}/network: everything that is not named is cleared.
+Result<model::NetworkRules> read_network_update(const Call& call);
+
+// kUnsupported with the word not_implemented_yet, for fields and calls that a later version brings.
+Error not_yet(std::string_view what, std::string_view hint);
+
+}  // namespace atl::api

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the route table.
+#pragma once
+
+#include "api/router.h"
+
+namespace atl::api {
+
+std::vector<Route> e2b_sandbox_routes();
+std::vector<Route> e2b_list_routes();
+std::vector<Route> e2b_log_routes();
+std::vector<Route> e2b_template_routes();
+std::vector<Route> e2b_later_routes();  // what later versions bring: 501
+std::vector<Route> own_routes();        // under /v1
+
+}  // namespace atl::api

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal, the host.
+#include <algorithm>
+
+#include "api/e2b.h"
+#include "api/page.h"
+#include "api/shapes.h"
+#include "base/units.h"
+
+namespace atl::api {
+namespace {
+
+constexpr std::int64_t kMaxEvents = 1000;
+constexpr std::size_t kMaxName = 100;
+constexpr std::size_t kMaxPath = 4096;
+constexpr std::int64_t kMaxPool = 1000;
+
+Task<Result<Answer>> sandboxes(Services& services, Call& call) {
+  CO_TRY(auto limit, read_limit(call, kMaxPage, kMaxEvents));
+  control::ListQuery query;
+  query.tenant = call.tenant();
+  query.limit = limit;
+  json::array out;
+  for (const auto& row : services.sandboxes.list(query).rows) out.push_back(sandbox_full(*row));
+  if (call.query_text("ended") == "true" && out.size() < limit) {
+    CO_TRY(auto ended, co_await services.sandboxes.ended(call.tenant(), limit - out.size()));
+    for (const auto& row : ended) out.push_back(sandbox_full(row));
+  }
+  json::object body;
+  body["sandboxes"] = std::move(out);
+  co_return json_answer(200, body);
+}
+
+Task<Result<Answer>> sandbox(Services& services, Call& call) {
+  CO_TRY(auto row, co_await services.sandboxes.find_any(call.tenant(), call.sandbox_id()));
+  co_return json_answer(200, sandbox_full(*row));
+}
+
+Task<Result<Answer>> events(Services& services, Call& call) {
+  CO_TRY(auto after, call.query_number("after", 0, INT64_MAX));
+  CO_TRY(auto limit, read_limit(call, kMaxPage, kMaxEvents));
+  store::EventQuery query;
+  query.tenant = call.tenant();
+  query.after = after.value_or(0);
+  query.limit = limit;
+  query.sandbox = call.query_text("sandbox").value_or("");
+  CO_TRY(auto rows, co_await services.sandboxes.events(query));
+  json::array list;
+  for (const auto& row : rows) list.push_back(event_json(row));
+  json::object body;
+  body["next"] = rows.empty() ? query.after : rows.back().seq;
+  body["events"] = std::move(list);
+  co_return json_answer(200, body);
+}
+
+Task<Result<Answer>> keys(Services& services, Call& call) {
+  json::array list;
+  for (const auto& key : services.identity.keys(call.tenant())) list.push_back(key_json(key));
+  json::object body;
+  body["keys"] = std::move(list);
+  co_return json_answer(200, body);
+}
+
+// A key can make keys of its own tenant and no stronger than itself; an admin's key can make any.
+Task<Result<Answer>> create_key(Services& services, Call& call) {
+  Fields body(call.body.get_object());
+  std::string name = body.text("name", kMaxName).value_or("");
+  std::string role_text = body.text("role", 16).value_or("member");
+  std::string tenant = body.text("tenant", 64).value_or(call.tenant());
+  if (name.empty()) body.refuse("name", "is required");
+  if (role_text != "member" && role_text != "admin") body.refuse("role", "must be member or admin");
+  CO_TRY_VOID(body.status());
+  model::Role role = role_text == "admin" ? model::Role::kAdmin : model::Role::kMember;
+  if (!call.who.admin() && (role == model::Role::kAdmin || tenant != call.tenant())) {
+    co_return make_error(Code::kDenied, "a member's key can only make member keys of its own tenant");
+  }
+  if (!services.identity.find_tenant(tenant)) co_return make_error(Code::kNotFound, "there is no tenant '{}'", tenant);
+  CO_TRY(auto made, co_await services.identity.create_key(tenant, name, role));
+  json::object out = key_json(made.row);
+  out["key"] = made.text.reveal();
+  out["tenant"] = made.row.tenant;
+  co_return json_answer(201, out);
+}
+
+Task<Result<Answer>> revoke_key(Services& services, Call& call) {
+  CO_TRY_VOID(co_await services.identity.revoke_key(call.tenant(), call.params[0]));
+  co_return no_content();
+}
+
+Task<Result<Answer>> tenants(Services& services, Call&) {
+  json::array list;
+  for (const auto& tenant : services.identity.tenants()) list.push_back(tenant_json(tenant));
+  json::object body;
+  body["tenants"] = std::move(list);
+  co_return json_answer(200, body);
+}
+
+Task<Result<Answer>> create_tenant(Services& services, Call& call) {
+  Fields body(call.body.get_object());
+  std::string name = body.text("name", kMaxName).value_or("");
+  auto most = body.integer("maxSandboxes", 1, 1'000'000);
+  if (name.empty()) body.refuse("name", "is required");
+  CO_TRY_VOID(body.status());
+  CO_TRY(auto tenant, co_await services.identity.create_tenant(name, static_cast<std::uint32_t>(most.value_or(0))));
+  co_return json_answer(201, tenant_json(tenant));
+}
+
+Task<Result<Answer>> templates(Services& services, Call& call) {
+  json::array list;
+  for (const auto& row : services.catalog.list(call.tenant())) list.push_back(template_json(services.catalog, row));
+  json::object body;
+  body["templates"] = std::move(list);
+  co_return json_answer(200, body);
+}
+
+void read_limits(Fields& body, model::Limits& limits) {
+  auto mib = [](std::int64_t value) { return static_cast<std::uint64_t>(value) * kMiB; };
+  if (auto value = body.integer("memoryMB", 16, 1 << 20)) limits.memory_bytes = mib(*value);
+  if (auto value = body.integer("diskMB", 16, 1 << 24)) limits.disk_bytes = mib(*value);
+  if (auto value = body.integer("cpuMillis", 10, 1'024'000)) limits.cpu_millis = static_cast<std::uint32_t>(*value);
+  if (auto value = body.integer("processes", 8, 4'000'000)) limits.processes = static_cast<std::uint32_t>(*value);
+  if (auto value = body.integer("openFiles", 64, 1'000'000)) limits.open_files = static_cast<std::uint32_t>(*value);
+}
+
+Task<Result<Answer>> register_template(Services& services, Call& call) {
+  Fields body(call.body.get_object());
+  control::Catalog::NewBuild request;
+  request.tenant = call.tenant();
+  std::string name = body.text("name", 300).value_or("");
+  request.build.id = body.text("buildId", 64).value_or("");
+  if (!model::valid_uuid(request.build.id)) body.refuse("buildId", "must be a UUID in lower case");
+  request.build.user = body.text("user", 64).value_or(request.build.user);
+  request.build.workdir = body.text("workdir", kMaxPath).value_or(request.build.workdir);
+  if (request.build.workdir.empty() || request.build.workdir.front() != '/') body.refuse("workdir", "must be an absolute path");
+  request.build.envs = body.map("envs", 256, 8192).value_or(model::StringMap());
+  read_limits(body, request.build.limits);
+  request.is_public = body.boolean("public");
+  request.pool_size = services.config.default_pool_size;
+  if (auto size = body.integer("poolSize", 0, kMaxPool)) request.pool_size = static_cast<std::uint32_t>(*size);
+  auto ref = model::parse_template_ref(name);
+  if (!ref) body.refuse("name", ref.error().message());
+  CO_TRY_VOID(body.status());
+  request.name = std::move(*ref);
+  CO_TRY(auto row, co_await services.catalog.register_build(std::move(request)));
+  co_return json_answer(201, template_json(services.catalog, row));
+}
+
+Task<Result<Answer>> remove_template(Services& services, Call& call) {
+  CO_TRY_VOID(co_await services.catalog.remove(call.tenant(), call.params[0]));
+  co_return no_content();
+}
+
+// What the host can do and cannot, from the runner's hello.
+json::object host_json(const control::SandboxService::Status& status) {
+  json::object out;
+  json::array tiers;
+  for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm}) {
+    if (status.runner_connected && status.runner.tiers & (1u << static_cast<unsigned>(tier))) {
+      tiers.emplace_back(model::tier_name(tier));
+    }
+  }
+  static constexpr const char* kCgroups[] = {"unknown", "v1", "hybrid", "v2"};
+  out["isolation"] = std::move(tiers);
+  out["cgroups"] = kCgroups[status.runner_connected ? std::min<int>(status.runner.cgroup_mode, 3) : 0];
+  out["landlockAbi"] = status.runner_connected ? status.runner.landlock_abi : 0;
+  out["missingLayers"] = missing_layers(status.runner_connected ? status.runner.missing_layers : 0);
+  return out;
+}
+
+Task<Result<Answer>> host(Services& services, Call&) {
+  auto status = services.sandboxes.status();
+  if (!status.runner_connected) {
+    co_return make_error(Code::kUnavailable, "the runner is not reachable, so nothing can be said about the host")
+        .with_word("runner_unavailable");
+  }
+  co_return json_answer(200, host_json(status));
+}
+
+Task<Result<Answer>> status(Services& services, Call&) {
+  auto now = services.sandboxes.status();
+  json::object runner;
+  runner["connected"] = now.runner_connected;
+  if (now.runner_connected) {
+    runner["version"] = now.runner.runner_version.str();
+    runner["pid"] = now.runner.pid;
+    runner["slotsTotal"] = now.runner.slots_total;
+    runner["slotsFree"] = now.runner.slots_free;
+  }
+  json::object counts;
+  counts["running"] = now.running;
+  counts["ready"] = now.ready;
+  counts["ending"] = now.ending;
+  counts["limit"] = now.capacity;
+  json::object out;
+  out["version"] = services.config.version;
+  out["domain"] = services.config.domain;
+  out["time"] = format_rfc3339(services.clock.now());
+  out["ownerEpoch"] = now.owner_epoch;
+  out["reconciled"] = now.reconciled;
+  out["runner"] = std::move(runner);
+  out["sandboxes"] = std::move(counts);
+  out["host"] = host_json(now);
+  out["templates"] = services.catalog.all().size();
+  co_return json_answer(200, out);
+}
+
+}  // namespace
+
+std::vector<Route> own_routes() {
+  return {
+      {"GET", "/v1/status", Auth::kAdmin, Body::kNone, status},
+      {"GET", "/v1/host", Auth::kKey, Body::kNone, host},
+      {"GET", "/v1/sandboxes", Auth::kKey, Body::kNone, sandboxes},
+      {"GET", "/v1/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, sandbox},
+      {"GET", "/v1/events", Auth::kKey, Body::kNone, events},
+      {"GET", "/v1/keys", Auth::kKey, Body::kNone, keys},
+      {"POST", "/v1/keys", Auth::kKey, Body::kRequired, create_key},
+      {"DELETE", "/v1/keys/{keyID}", Auth::kKey, Body::kNone, revoke_key},
+      {"GET", "/v1/tenants", Auth::kAdmin, Body::kNone, tenants},
+      {"POST", "/v1/tenants", Auth::kAdmin, Body::kRequired, create_tenant},
+      {"GET", "/v1/templates", Auth::kKey, Body::kNone, templates},
+      {"POST", "/v1/templates", Auth::kAdmin, Body::kRequired, register_template},
+      {"DELETE", "/v1/templates/{templateID}", Auth::kAdmin, Body::kNone, remove_template},
+  };
+}
+
+}  // namespace atl::api

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/shapes.h"
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace atl::api {
+namespace {
+
+std::uint32_t cores(const model::Limits& limits) { return (limits.cpu_millis + 999) / 1000; }
+
+json::object string_object(const model::StringMap& map) {
+  json::object out;
+  for (const auto& [key, value] : map) out.emplace(key, value);
+  return out;
+}
+
+json::array cidr_list(const std::vector<model::Cidr>& list) {
+  json::array out;
+  for (const auto& cidr : list) out.emplace_back(model::format_cidr(cidr));
+  return out;
+}
+
+json::object network_json(const model::SandboxRow& row) {
+  json::object out;
+  out["allowOut"] = cidr_list(row.network.allow);
+  json::array deny = cidr_list(row.network.deny);
+  if (!row.network.internet) deny.emplace_back("0.0.0.0/0");
+  out["denyOut"] = std::move(deny);
+  out["allowPublicTraffic"] = row.ingress.allow_public;
+  if (!row.ingress.mask_request_host.empty()) out["maskRequestHost"] = row.ingress.mask_request_host;
+  return out;
+}
+
+json::value time_or_null(WallTime time) { return time.ms > 0 ? json::value(format_rfc3339(time)) : json::value(); }
+
+// What create, get and list have in common.
+json::object identity(const model::SandboxRow& row) {
+  json::object out;
+  out["sandboxID"] = row.id;
+  out["templateID"] = row.template_id;
+  out["clientID"] = kClientId;
+  out["envdVersion"] = kEnvdVersion;
+  if (!row.alias.empty()) out["alias"] = row.alias;
+  out["isolation"] = model::tier_name(row.tier);
+  return out;
+}
+
+}  // namespace
+
+json::array missing_layers(std::uint32_t bits) {
+  struct Name {
+    std::uint32_t bit;
+    const char* name;
+  };
+  static constexpr Name kNames[] = {{control::wire::kMissingLandlock, "landlock"},
+                                    {control::wire::kMissingCgroupKill, "cgroup_kill"},
+                                    {control::wire::kMissingDiskLimit, "disk_limit"},
+                                    {control::wire::kMissingPids, "process_limit"},
+                                    {control::wire::kMissingNftables, "firewall"}};
+  json::array out;
+  for (const Name& entry : kNames) {
+    if (bits & entry.bit) out.emplace_back(entry.name);
+  }
+  return out;
+}
+
+json::object sandbox_created(const Config& config, const model::SandboxRow& row) {
+  json::object out = identity(row);
+  out["domain"] = config.domain;
+  if (!row.access_token.empty()) out["envdAccessToken"] = row.access_token.reveal();
+  if (!row.traffic_token.empty()) out["trafficAccessToken"] = row.traffic_token.reveal();
+  out["missingLayers"] = missing_layers(row.missing_layers);
+  return out;
+}
+
+json::object sandbox_listed(const model::SandboxRow& row) {
+  json::object out = identity(row);
+  out["startedAt"] = format_rfc3339(row.started_at);
+  out["endAt"] = format_rfc3339(row.deadline);
+  out["state"] = model::state_name(row.state);
+  out["cpuCount"] = cores(row.limits);
+  out["memoryMB"] = row.limits.memory_bytes / kMiB;
+  out["diskSizeMB"] = row.limits.disk_bytes / kMiB;
+  out["metadata"] = string_object(row.metadata);
+  out["volumeMounts"] = json::array();
+  return out;
+}
+
+json::object sandbox_detail(const Config& config, const model::SandboxRow& row) {
+  json::object out = sandbox_listed(row);
+  out["domain"] = config.domain;
+  if (!row.access_token.empty()) out["envdAccessToken"] = row.access_token.reveal();
+  out["allowInternetAccess"] = row.network.internet;
+  out["network"] = network_json(row);
+  out["lifecycle"] = {{"autoResume", false}, {"onTimeout", "kill"}};
+  out["missingLayers"] = missing_layers(row.missing_layers);
+  return out;
+}
+
+json::object sandbox_full(const model::SandboxRow& row) {
+  json::object out;
+  out["id"] = row.id;
+  out["state"] = model::state_name(row.state);
+  out["template"] = row.alias;
+  out["templateId"] = row.template_id;
+  out["buildId"] = row.build;
+  out["isolation"] = model::tier_name(row.tier);
+  out["missingLayers"] = missing_layers(row.missing_layers);
+  out["generation"] = row.generation;
+  out["metadata"] = string_object(row.metadata);
+  out["createdAt"] = time_or_null(row.created_at);
+  out["startedAt"] = time_or_null(row.started_at);
+  out["deadline"] = time_or_null(row.deadline);
+  out["endedAt"] = time_or_null(row.ended_at);
+  out["outcome"] = row.outcome.empty() ? json::value() : json::value(row.outcome);
+  out["reason"] = row.reason.empty() ? json::value() : json::value(row.reason);
+  out["cpuMillis"] = row.limits.cpu_millis;
+  out["memoryBytes"] = row.limits.memory_bytes;
+  out["diskBytes"] = row.limits.disk_bytes;
+  out["processes"] = row.limits.processes;
+  out["openFiles"] = row.limits.open_files;
+  return out;
+}
+
+json::object metric(const control::MetricSample& sample, const model::SandboxRow& row) {
+  json::object out;
+  out["timestamp"] = format_rfc3339(sample.at);
+  out["timestampUnix"] = sample.at.ms / 1000;
+  out["cpuCount"] = cores(row.limits);
+  out["cpuUsedPct"] = sample.cpu_pct;
+  out["memUsed"] = sample.memory_used;
+  out["memTotal"] = sample.memory_total;
+  out["memCache"] = sample.memory_cache;
+  out["diskUsed"] = sample.disk_used;
+  out["diskTotal"] = sample.disk_total;
+  return out;
+}
+
+std::string_view log_level(const model::Event& event) { return event.type == "sandbox.failed" ? "error" : "info"; }
+
+json::object log_entry(const model::Event& event) {
+  json::object out;
+  out["timestamp"] = format_rfc3339(event.at);
+  out["message"] = event.message;
+  out["level"] = log_level(event);
+  json::object fields;
+  fields["logger"] = "atoll";
+  fields["event"] = event.type;
+  out["fields"] = std::move(fields);
+  return out;
+}
+
+json::object event_json(const model::Event& event) {
+  json::object out;
+  out["seq"] = event.seq;
+  out["at"] = format_rfc3339(event.at);
+  out["type"] = event.type;
+  out["sandbox"] = event.sandbox.empty() ? json::value() : json::value(event.sandbox);
+  out["message"] = event.message;
+  boost::system::error_code error;
+  json::value data = json::parse(event.data, error);
+  out["data"] = error ? json::value(json::object()) : std::move(data);
+  return out;
+}
+
+json::object key_json(const model::ApiKey& key) {
+  json::object out;
+  out["id"] = key.id;
+  out["name"] = key.name;
+  out["prefix"] = key.prefix;
+  out["role"] = model::role_name(key.role);
+  out["createdAt"] = format_rfc3339(key.created_at);
+  return out;
+}
+
+json::object tenant_json(const model::Tenant& tenant) {
+  json::object out;
+  out["id"] = tenant.id;
+  out["name"] = tenant.name;
+  out["maxSandboxes"] = tenant.max_sandboxes == 0 ? json::value() : json::value(tenant.max_sandboxes);
+  out["createdAt"] = format_rfc3339(tenant.created_at);
+  return out;
+}
+
+json::object template_json(const control::Catalog& catalog, const model::Template& row) {
+  json::object out;
+  std::string name = row.name_space.empty() ? row.alias : row.name_space + "/" + row.alias;
+  out["templateID"] = row.id;
+  out["names"] = json::array({json::value(name)});
+  out["aliases"] = json::array({json::value(row.alias)});
+  out["public"] = row.is_public;
+  auto tag = row.tags.find(model::kDefaultTag);
+  const model::Build* build = tag == row.tags.end() ? nullptr : catalog.build(tag->second);
+  model::Limits limits = build ? build->limits : model::Limits();
+  out["buildID"] = build ? build->id : std::string();
+  out["buildStatus"] = build ? "ready" : "error";
+  out["cpuCount"] = cores(limits);
+  out["memoryMB"] = limits.memory_bytes / kMiB;
+  out["diskSizeMB"] = limits.disk_bytes / kMiB;
+  out["createdAt"] = format_rfc3339(row.created_at);
+  out["updatedAt"] = format_rfc3339(row.updated_at);
+  out["createdBy"] = nullptr;
+  out["lastSpawnedAt"] = time_or_null(row.last_spawned_at);
+  out["spawnCount"] = row.spawn_count;
+  out["buildCount"] = catalog.builds_of(row.id).size();
+  out["envdVersion"] = kEnvdVersion;
+  out["poolSize"] = row.pool_size;
+  json::object tags;
+  for (const auto& [name_of_tag, id] : row.tags) tags.emplace(name_of_tag, id);
+  out["tags"] = std::move(tags);
+  return out;
+}
+
+json::object build_json(const model::Build& build) {
+  json::object out;
+  out["buildID"] = build.id;
+  out["status"] = "ready";
+  out["createdAt"] = format_rfc3339(build.created_at);
+  out["updatedAt"] = format_rfc3339(build.created_at);
+  out["finishedAt"] = format_rfc3339(build.created_at);
+  out["cpuCount"] = cores(build.limits);
+  out["memoryMB"] = build.limits.memory_bytes / kMiB;
+  out["diskSizeMB"] = build.limits.disk_bytes / kMiB;
+  out["envdVersion"] = kEnvdVersion;
+  return out;
+}
+
+}  // namespace atl::api
