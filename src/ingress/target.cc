@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxIdLength = 64;
 constexpr int kMaxDecodeRounds = 4;
-constexpr std::array<std::string_view, 8> kInternalSegments = {"init",    "freeze", "unfreeze", "collapse",
-                                                               "fsfreeze", "fsthaw", "internal", "upgrade"};
+constexpr std::array<std::string_view, 6> kInternalSegments = {"init",     "freeze",   "unfreeze",
+                                                               "collapse", "fsfreeze", "fsthaw"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_id_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_'; }
