@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an instance of its own until standard input closes: serve_instance.py PROGRAMS NAME SLOT_FIRST SLOT_COUNT
+
+Prints one line of JSON when it serves: {"url", "domain", "key", "ca"}. `ca` is the certificate file of TLS.
+"""
+import json
+import shutil
+import sys
+import tempfile
+
+from instance import Instance
+
+
+def main():
+    programs, name, slot_first, slot_count = sys.argv[1:5]
+    folder = tempfile.mkdtemp(prefix=f"atoll-{name}-", dir="/var/tmp")
+    instance = Instance(programs, folder, name=name, slot_first=int(slot_first), slot_count=int(slot_count))
+    ended_well = False
+    try:
+        if not instance.template:
+            sys.exit("there is no template 'base' on this machine: build it with `atoll-template build-base`")
+        instance.prepare()
+        instance.start()
+        instance.wait_ready()
+        print(json.dumps({"url": f"http://127.0.0.1:{instance.port}", "domain": f"atoll.localhost:{instance.port}",
+                          "key": instance.key(), "ca": f"{instance.data_dir}/control/tls/ca.pem"}), flush=True)
+        sys.stdin.read()
+        ended_well = True
+    finally:
+        instance.stop()
+        if ended_well:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"the logs of the instance are in {folder}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
