@@ -3,7 +3,7 @@
 
     python3 test/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
 
-Parts: probes, surface, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
+Parts: probes, surface, archives, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
 "N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
 counted as skipped, and listed with what the control answered.
 """
@@ -25,6 +25,7 @@ import posture  # noqa: E402
 import verdict  # noqa: E402
 import world as ground  # noqa: E402
 from api import wait_until  # noqa: E402
+from archives import Archives  # noqa: E402
 from calibrate import control_arguments, probe_arguments  # noqa: E402
 from controls import Control  # noqa: E402
 from instance import Instance  # noqa: E402
@@ -199,6 +200,9 @@ class Harness:
 
     # --- the whole --------------------------------------------------------------------------------------------
 
+    def archives(self):
+        Archives(self.options.programs, self.world, self.report).run()
+
     def surface(self):
         Surface(self.world, self.instance, self.sandbox, self.neighbour, self.report).all(120 if self.options.long else 6)
 
@@ -280,7 +284,7 @@ class Harness:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
-    parser.add_argument("--only", default="probes,surface,posture,mutants")
+    parser.add_argument("--only", default="probes,surface,archives,posture,mutants")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the work folder")

@@ -38,19 +38,17 @@ def find_base_template():
 
 
 class Daemon:
-    """A program that is started again after it died, unless it was told to stop."""
+    """One of the daemons: started, killed and started again by the test."""
 
-    def __init__(self, name, command, log, user=None):
-        self.name, self.command, self.log, self.user = name, command, log, user
+    def __init__(self, name, command, log):
+        self.name, self.command, self.log = name, command, log
         self.process = None
 
     def start(self, environment=None):
-        account = pwd.getpwnam(self.user) if self.user else None
-        extra = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
-                                            start_new_session=True, **extra)
+                                            start_new_session=True)
 
     @property
     def pid(self):
@@ -86,22 +84,22 @@ class Instance:
         self.template = template or find_base_template()
         self.user = "atoll"
         self.runner = Daemon("runner", self.runner_command(), folder + "/runner.log")
-        self.control = Daemon("control", self.control_command(), folder + "/control.log", self.user)
+        self.control = Daemon("control", self.control_command(), folder + "/control.log")
 
     def shared(self):
-        return ["--data-dir", self.data_dir, "--run-dir", self.run_dir, "--instance", self.name]
+        return ["--data-dir", self.data_dir, "--run-dir", self.run_dir]
 
     def runner_command(self):
-        return [self.programs + "/atoll-runner", *self.shared(), "--slot-first", str(self.slot_first),
+        return [self.programs + "/atoll-runner", *self.shared(), "--instance", self.name, "--slot-first", str(self.slot_first),
                 "--slot-count", str(self.slot_count)]
 
     def control_command(self):
-        return [self.programs + "/atoll-control", *self.shared(), "--listen", f"127.0.0.1:{self.port}",
-                "--ready", str(self.ready)]
+        return [self.programs + "/atoll-control", *self.shared(), "--listen", f"127.0.0.1:{self.port}", "--user", self.user,
+                "--pool-size", str(self.ready)]
 
     def prepare(self):
         """Folders as `atoll up` makes them, with the base template bound in."""
-        account = pwd.getpwnam(self.user)
+        account = self.account()
         for path, owner, mode in ((self.data_dir, 0, 0o755), (self.data_dir + "/control", account.pw_uid, 0o700),
                                   (self.data_dir + "/templates", 0, 0o755), (self.data_dir + "/disks", 0, 0o700),
                                   (self.run_dir, 0, 0o755), (self.run_dir + "/sandboxes", 0, 0o700)):
@@ -115,6 +113,15 @@ class Instance:
             for name in os.listdir(self.template):
                 os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(target) else \
                     shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
+
+    def account(self):
+        """Control's user, made when the machine does not have it yet: `atoll up` makes the same one."""
+        try:
+            return pwd.getpwnam(self.user)
+        except KeyError:
+            subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent", "--shell",
+                            "/usr/sbin/nologin", self.user], check=True)
+            return pwd.getpwnam(self.user)
 
     def same_device(self, path):
         return os.stat(path).st_dev == os.stat(self.template).st_dev
