@@ -5,11 +5,11 @@
 
 #include <boost/json.hpp>
 
-#include "apps/cli/files.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "net/tcp.h"
 #include "net/tls/tls.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
@@ -135,7 +135,7 @@ Task<Result<net::StreamPtr>> ApiClient::connect(Url url) {
   if (!url.tls) co_return std::move(*stream);
   std::string authority;
   if (!target_.ca_file.empty()) {
-    auto pem = read_file(target_.ca_file, kMiB);
+    auto pem = sys::read_file(target_.ca_file, kMiB);
     if (!pem.ok()) co_return std::move(pem).error().with_hint("'atoll ca' tells where the certificate is");
     authority = std::move(*pem);
   }

@@ -9,16 +9,16 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
-#include "apps/cli/files.h"
 #include "apps/cli/suggest.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "net/tcp.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
 
-constexpr std::uint32_t kMaxSlots = 16384;  // uid ranges and addresses are laid out for no more
+constexpr std::uint32_t kMaxSlots = 4096;  // uid ranges are laid out for no more
 constexpr std::size_t kMaxListen = 8;
 
 // Sets one field from a TOML value; false when the type is wrong. `wants` says what was expected.
@@ -121,8 +121,9 @@ Result<void> read_table(const toml::table& table, const std::string& prefix, con
   return success();
 }
 
-bool plain_word(std::string_view text, std::size_t limit) {
-  auto fine = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+// A short name of a-z, 0-9, _ and the characters in `more`, beginning with a letter.
+bool plain_word(std::string_view text, std::size_t limit, std::string_view more) {
+  auto fine = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || more.find(c) != std::string_view::npos; };
   return !text.empty() && text.size() <= limit && text.front() >= 'a' && text.front() <= 'z' &&
          std::all_of(text.begin(), text.end(), fine);
 }
@@ -152,7 +153,7 @@ Result<Config> parse_config(std::string_view text, const std::string& name, Conf
 }
 
 Result<Config> load_config(const std::string& path, Required required) {
-  auto text = read_file(path, kMiB);
+  auto text = sys::read_file(path, kMiB);
   if (text.ok()) return parse_config(*text, path);
   bool absent = text.error().code() == Code::kNotFound;
   if (absent && required == Required::kNo) return Config{};
@@ -160,11 +161,11 @@ Result<Config> load_config(const std::string& path, Required required) {
 }
 
 Result<void> check_config(const Config& config) {
-  if (!plain_word(config.instance, 24)) {
-    return make_error(Code::kInvalid, "the instance name '{}' must be 1 to 24 of a-z, 0-9, - and _, and begin with a letter",
+  if (!plain_word(config.instance, 24, "")) {
+    return make_error(Code::kInvalid, "the instance name '{}' must be 1 to 24 of a-z, 0-9 and _, and begin with a letter",
                       printable(config.instance));
   }
-  if (!plain_word(config.user, 32)) return make_error(Code::kInvalid, "'{}' is no user name", printable(config.user));
+  if (!plain_word(config.user, 32, "-")) return make_error(Code::kInvalid, "'{}' is no user name", printable(config.user));
   for (const std::string& path : {config.data_dir, config.run_dir}) {
     bool fine = path.size() > 1 && path.front() == '/' && path.find("/../") == std::string::npos && path.size() < 80;
     if (!fine) {

@@ -10,6 +10,7 @@
 #include "apps/cli/path_spec.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
@@ -29,12 +30,8 @@ LocalFile::~LocalFile() {
 }
 
 Result<void> LocalFile::write(std::string_view data) {
-  while (!data.empty()) {
-    ssize_t n = ::write(file_.get(), data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Error::from_errno(errno, "write " + printable(name_));
-    data.remove_prefix(static_cast<std::size_t>(n));
-  }
+  auto written = sys::write_all(file_.get(), data);
+  if (!written.ok()) return std::move(written).error().context(printable(name_));
   return success();
 }
 

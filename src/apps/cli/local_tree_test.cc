@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "apps/cli/files.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
@@ -32,7 +32,7 @@ TEST_F(LocalTreeTest, AFileAppearsWholeWithItsMode) {
     EXPECT_FALSE(std::filesystem::exists(root_ + "/new/a/b"));
     ASSERT_TRUE(file->commit(04755).ok());
   }
-  EXPECT_EQ(read_file(root_ + "/new/a/b", 100).value(), "text");
+  EXPECT_EQ(sys::read_file(root_ + "/new/a/b", 100).value(), "text");
   struct stat info {};
   ::stat((root_ + "/new/a/b").c_str(), &info);
   EXPECT_EQ(info.st_mode & 07777, 0755u) << "set-uid bits of a sandbox never come out";

@@ -16,8 +16,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "apps/cli/files.h"
-#include "base/text.h"
+#include "sys/process.h"
 
 extern char** environ;
 
@@ -68,49 +67,16 @@ std::vector<char*> make_argv(const std::string& program, const std::vector<std::
 
 }  // namespace
 
-std::optional<ProcessId> find_process(pid_t pid) {
-  auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096);
-  if (!stat.ok()) return std::nullopt;
-  // The name in parentheses may hold anything, so fields are counted from the last parenthesis: 3 is the state.
-  std::size_t close = stat->rfind(')');
-  if (close == std::string::npos || close + 2 > stat->size()) return std::nullopt;
-  auto fields = split(std::string_view(*stat).substr(close + 2), ' ');
-  if (fields.size() < 20 || fields[0] == "Z" || fields[0] == "X") return std::nullopt;
-  auto ticks = parse_number<std::uint64_t>(fields[19]);
-  if (!ticks) return std::nullopt;
-  return ProcessId{pid, *ticks};
+bool is_running(const ProcessId& id) {
+  if (id.pid <= 0) return false;
+  auto pidfd = sys::open_same_process(id.pid, id.start_ticks);
+  return pidfd.ok() && !sys::wait_for_end(pidfd->get(), Millis(0));
 }
 
-Result<sys::Fd> open_process(const ProcessId& id) {
-  sys::Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, id.pid, 0)));  // Linux 5.3
-  if (!fd && errno == ESRCH) return make_error(Code::kNotFound, "process {} is gone", id.pid);
-  if (!fd) return Error::from_errno(errno, fmt::format("pidfd_open {}", id.pid));
-  // Checked after opening: from here on the descriptor cannot come to mean another process.
-  if (find_process(id.pid) != std::optional(id)) return make_error(Code::kNotFound, "process {} is gone", id.pid);
-  return fd;
-}
-
-bool signal_process(const sys::Fd& pidfd, int signal) {
-  return ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
-}
-
-bool wait_process(const sys::Fd& pidfd, Steady::duration limit) {
-  auto deadline = Steady::now() + limit;
-  for (;;) {
-    auto left = std::chrono::duration_cast<Millis>(deadline - Steady::now()).count();
-    pollfd item{pidfd.get(), POLLIN, 0};
-    int ready = ::poll(&item, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready > 0) return true;
-    if (ready == 0 && left <= 0) return false;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-void end_process(const sys::Fd& pidfd, Steady::duration grace) {
-  if (!signal_process(pidfd, SIGTERM)) return;
-  if (wait_process(pidfd, grace)) return;
-  signal_process(pidfd, SIGKILL);
-  wait_process(pidfd, std::chrono::seconds(10));
+void end_process(const sys::Fd& pidfd, Millis grace) {
+  if (!sys::signal_process(pidfd.get(), SIGTERM).ok() || sys::wait_for_end(pidfd.get(), grace)) return;
+  (void)sys::signal_process(pidfd.get(), SIGKILL).ok();
+  sys::wait_for_end(pidfd.get(), std::chrono::seconds(10));
 }
 
 Result<ProcessId> spawn_process(const SpawnOptions& options) {
@@ -129,9 +95,9 @@ Result<ProcessId> spawn_process(const SpawnOptions& options) {
   pid_t child = ::fork();
   if (child < 0) return Error::from_errno(errno, "fork " + options.program);
   if (child == 0) run_child(argv.data(), identity, options.user, log.get());
-  auto id = find_process(child);
-  // A child that has ended already is a zombie until we reap it: its pid cannot be used again before that.
-  return id ? *id : ProcessId{child, 0};
+  // A child that has ended already is a zombie until we reap it, so its times can be read all the same.
+  TRY(std::uint64_t ticks, sys::start_ticks(child));
+  return ProcessId{child, ticks};
 }
 
 Result<void> run_program(const std::string& program, const std::vector<std::string>& arguments) {

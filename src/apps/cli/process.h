@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host processes: starting daemons, naming a process for ever, ending it.
+// Starting and ending the daemons, and finding programs. sys/process.h has the primitives.
 #pragma once
 
 #include <sys/types.h>
@@ -23,16 +23,10 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// nullopt when no such process exists, or when it is a zombie.
-std::optional<ProcessId> find_process(pid_t pid);
-// A pidfd of exactly this process; kNotFound when it is gone. poll(2) shows POLLIN when it has ended.
-Result<sys::Fd> open_process(const ProcessId& id);
-// Sends `signal` through the pidfd; false when the process is gone.
-bool signal_process(const sys::Fd& pidfd, int signal);
-// Waits until the process has ended; false when `limit` passed first.
-bool wait_process(const sys::Fd& pidfd, Steady::duration limit);
+// Whether exactly this process runs (a zombie does not).
+bool is_running(const ProcessId& id);
 // SIGTERM, then after `grace` SIGKILL; returns once it is gone.
-void end_process(const sys::Fd& pidfd, Steady::duration grace);
+void end_process(const sys::Fd& pidfd, Millis grace);
 
 struct SpawnOptions {
   std::string program;
@@ -44,7 +38,7 @@ struct SpawnOptions {
 // child ends with status 127.
 Result<ProcessId> spawn_process(const SpawnOptions& options);
 
-// Runs a program to its end with our standard error; kInternal with its status when it fails. Blocks.
+// Runs a program to its end with our standard streams; kInternal with its status when it fails. Blocks.
 Result<void> run_program(const std::string& program, const std::vector<std::string>& arguments);
 // Finds `name` in the usual system directories; empty when it is not there.
 std::string find_program(const std::string& name);

@@ -7,24 +7,23 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "apps/cli/files.h"
 #include "apps/cli/log_rotation.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "sys/files.h"
+#include "sys/process.h"
 
 namespace atl::cli {
 namespace {
 
-constexpr Steady::duration kStopGrace = std::chrono::seconds(20);     // SIGTERM to SIGKILL
+constexpr Millis kStopGrace = std::chrono::seconds(20);     // SIGTERM to SIGKILL
 constexpr Steady::duration kStableAfter = std::chrono::seconds(30);   // up for so long: the next death is a first one
 constexpr Steady::duration kReadyLimit = std::chrono::seconds(15);    // after it the next daemon starts all the same
 constexpr Millis kTick(200);                                          // while something is due
@@ -43,13 +42,15 @@ struct Daemon {
   bool running() const { return static_cast<bool>(pidfd); }
 };
 
-bool socket_answers(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return true;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  sys::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  return fd && ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+// Whether somebody listens at the path. Found in /proc/net/unix and not by connecting: the runner takes one connection
+// at a time, and ours would push control's away.
+bool is_listening(const std::string& path) {
+  auto table = sys::read_file("/proc/net/unix", 16 * kMiB);
+  if (!table.ok()) return true;  // nothing can be said; the next daemon will see for itself
+  for (std::string_view line : split(*table, '\n')) {
+    if (line.ends_with(" " + path) && line.find(" 00010000 ") != std::string_view::npos) return true;  // __SO_ACCEPTCON
+  }
+  return false;
 }
 
 class Supervisor {
@@ -103,7 +104,7 @@ class Supervisor {
     for (const DaemonState& state : old->daemons) {
       auto daemon = std::find_if(daemons_.begin(), daemons_.end(), [&](const Daemon& d) { return d.spec.name == state.name; });
       if (daemon == daemons_.end() || state.process.pid <= 0) continue;
-      auto pidfd = open_process(state.process);
+      auto pidfd = sys::open_same_process(state.process.pid, state.process.start_ticks);
       if (!pidfd.ok()) continue;
       daemon->process = state.process;
       daemon->pidfd = std::move(*pidfd);
@@ -118,7 +119,7 @@ class Supervisor {
     for (Daemon& daemon : daemons_) {
       auto now = Steady::now();
       if (!daemon.running() && !daemon.held && now >= daemon.start_at) start(daemon);
-      bool ready = daemon.running() && (daemon.spec.ready_socket.empty() || socket_answers(daemon.spec.ready_socket));
+      bool ready = daemon.running() && (daemon.spec.ready_socket.empty() || is_listening(daemon.spec.ready_socket));
       if (!ready && now - daemon.started < kReadyLimit) return;  // the next one waits
     }
   }
@@ -127,14 +128,14 @@ class Supervisor {
     auto id = spawn_process({daemon.spec.program, daemon.spec.arguments, daemon.spec.user, daemon.spec.log_path});
     daemon.started = Steady::now();
     daemon.since = system_clock().now();
-    auto pidfd = id.ok() && id->start_ticks != 0 ? open_process(*id) : Result<sys::Fd>(make_error(Code::kNotFound, "gone"));
+    auto pidfd = id.ok() ? sys::open_same_process(id->pid, id->start_ticks) : Result<sys::Fd>(id.error());
     if (pidfd.ok()) {
       daemon.process = *id;
       daemon.pidfd = std::move(*pidfd);
       log::info("daemon started", {{"daemon", daemon.spec.name}, {"pid", id->pid}});
     } else {
       log::error("daemon did not start",
-                 {{"daemon", daemon.spec.name}, {"why", id.ok() ? "it ended at once" : id.error().message()}});
+                 {{"daemon", daemon.spec.name}, {"why", pidfd.error().message()}});
       died(daemon);
     }
     publish();
@@ -162,7 +163,7 @@ class Supervisor {
     ::poll(items.data(), items.size(), limit);
     read_signals();
     for (Daemon& daemon : daemons_) {
-      if (!daemon.running() || !wait_process(daemon.pidfd, Steady::duration::zero())) continue;
+      if (!daemon.running() || !sys::wait_for_end(daemon.pidfd.get(), Millis(0))) continue;
       int pid = daemon.process.pid;
       if (!daemon.held && !stopping_) log::error("daemon died, it is started again", {{"daemon", daemon.spec.name}, {"pid", pid}});
       died(daemon);
@@ -215,11 +216,11 @@ class Supervisor {
 
   void publish() {
     SupervisorState state;
-    state.process = find_process(::getpid()).value_or(ProcessId{});
+    state.process = {::getpid(), sys::start_ticks(::getpid()).value_or(0)};
     for (const Daemon& daemon : daemons_) {
       state.daemons.push_back({daemon.spec.name, daemon.process, daemon.restarts, daemon.since});
     }
-    auto written = replace_file(supervisor_state_path(run_dir_), state_json(state), 0644);
+    auto written = sys::replace_file(supervisor_state_path(run_dir_), state_json(state), 0644);
     if (!written.ok()) log::warn("cannot write the state file", {{"why", written.error().message()}});
   }
 

@@ -3,9 +3,9 @@
 #include <boost/json.hpp>
 
 #include "apps/cli/api_client.h"
-#include "apps/cli/files.h"
 #include "apps/cli/supervisor.h"
 #include "base/units.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
@@ -56,7 +56,7 @@ Result<SupervisorState> parse_state(std::string_view text) {
 
 Result<SupervisorState> load_state(const std::string& run_dir) {
   std::string path = supervisor_state_path(run_dir);
-  TRY(std::string text, read_file(path, kMiB));
+  TRY(std::string text, sys::read_file(path, kMiB));
   auto state = parse_state(text);
   if (!state.ok()) return std::move(state).error().context(path);
   return state;

@@ -8,8 +8,9 @@
 
 #include <filesystem>
 
-#include "apps/cli/files.h"
 #include "apps/cli/log_rotation.h"
+#include "sys/files.h"
+#include "sys/process.h"
 
 namespace atl::cli {
 namespace {
@@ -48,31 +49,30 @@ TEST(SupervisorState, SurvivesARoundTrip) {
 }
 
 TEST(Process, AnOldStartTimeIsNotTheSameProcess) {
-  auto self = find_process(::getpid());
-  ASSERT_TRUE(self.has_value());
-  EXPECT_TRUE(open_process(*self).ok());
-  ProcessId other{self->pid, self->start_ticks + 1};
-  EXPECT_EQ(open_process(other).error().code(), Code::kNotFound);
+  ProcessId self{::getpid(), sys::start_ticks(::getpid()).value_or(0)};
+  EXPECT_TRUE(is_running(self));
+  EXPECT_FALSE(is_running({self.pid, self.start_ticks + 1}));
+  EXPECT_FALSE(is_running({}));
 }
 
 using Rotation = InDirectory;
 
 TEST_F(Rotation, KeepsTheNewestAndEmptiesTheLog) {
-  ASSERT_TRUE(replace_file(path("log"), std::string(100, 'a'), 0640).ok());
+  ASSERT_TRUE(sys::replace_file(path("log"), std::string(100, 'a'), 0640).ok());
   ASSERT_TRUE(rotate_log(path("log"), 200).ok());
   EXPECT_FALSE(std::filesystem::exists(path("log.1")));
   for (char c : {'a', 'b', 'c', 'd', 'e'}) {
-    ASSERT_TRUE(replace_file(path("log"), std::string(100, c), 0640).ok());
+    ASSERT_TRUE(sys::replace_file(path("log"), std::string(100, c), 0640).ok());
     ASSERT_TRUE(rotate_log(path("log"), 50).ok());
   }
   EXPECT_EQ(std::filesystem::file_size(path("log")), 0u);
-  EXPECT_EQ(read_file(path("log.1"), 1000).value(), std::string(100, 'e'));
-  EXPECT_EQ(read_file(path("log.3"), 1000).value(), std::string(100, 'c'));
+  EXPECT_EQ(sys::read_file(path("log.1"), 1000).value(), std::string(100, 'e'));
+  EXPECT_EQ(sys::read_file(path("log.3"), 1000).value(), std::string(100, 'c'));
   EXPECT_FALSE(std::filesystem::exists(path("log.4")));
 }
 
 TEST_F(Rotation, TailGivesTheLastLines) {
-  ASSERT_TRUE(replace_file(path("log"), "one\ntwo\nthree\n", 0640).ok());
+  ASSERT_TRUE(sys::replace_file(path("log"), "one\ntwo\nthree\n", 0640).ok());
   EXPECT_EQ(tail_of(path("log"), 2), "two\nthree\n");
   EXPECT_EQ(tail_of(path("log"), 9), "one\ntwo\nthree\n");
   EXPECT_EQ(tail_of(path("none"), 2), "");
@@ -97,10 +97,11 @@ pid_t supervise_in_child(const SupervisorOptions& options) {
   return child;
 }
 
-pid_t daemon_pid(const std::string& run_dir) {
+ProcessId daemon_of(const std::string& run_dir) {
   auto state = load_state(run_dir);
-  return state.ok() && !state->daemons.empty() ? state->daemons[0].process.pid : 0;
+  return state.ok() && !state->daemons.empty() ? state->daemons[0].process : ProcessId{};
 }
+pid_t daemon_pid(const std::string& run_dir) { return daemon_of(run_dir).pid; }
 
 // A daemon that is killed comes back; one whose supervisor is killed stays, and the next supervisor takes it over.
 TEST_F(Supervising, RestartsAdoptsAndStops) {
@@ -110,23 +111,23 @@ TEST_F(Supervising, RestartsAdoptsAndStops) {
   pid_t killed = daemon_pid(directory_);
   ::kill(killed, SIGKILL);
   ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0 && daemon_pid(directory_) != killed; }));
-  pid_t running = daemon_pid(directory_);
+  ProcessId running = daemon_of(directory_);
   EXPECT_EQ(load_state(directory_)->daemons[0].restarts, 1u);
 
   ::kill(first, SIGKILL);
   ::waitpid(first, nullptr, 0);
-  EXPECT_TRUE(find_process(running).has_value());
+  EXPECT_TRUE(is_running(running));
   pid_t second = supervise_in_child(options);
   ASSERT_TRUE(eventually([&] {
     auto state = load_state(directory_);
     return state.ok() && state->process.pid == second;
   }));
-  EXPECT_EQ(daemon_pid(directory_), running);
+  EXPECT_EQ(daemon_of(directory_), running);
   ::kill(second, kStopAll);
   int status = 0;
   ::waitpid(second, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_TRUE(eventually([&] { return !find_process(running).has_value(); }));
+  EXPECT_TRUE(eventually([&] { return !is_running(running); }));
   EXPECT_FALSE(load_state(directory_).ok());
 }
 

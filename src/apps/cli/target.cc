@@ -7,9 +7,9 @@
 #include <boost/json.hpp>
 #include <cstdlib>
 
-#include "apps/cli/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
@@ -132,7 +132,7 @@ std::string own_credentials_path() {
 }
 
 Result<Credentials> load_credentials(const std::string& path) {
-  auto text = read_file(path, kMiB);
+  auto text = sys::read_file(path, kMiB);
   if (!text.ok()) return std::move(text).error();
   auto credentials = parse_credentials(*text);
   if (credentials.ok()) return credentials;
