@@ -3,7 +3,7 @@
 
     python3 test/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
 
-Parts: probes, surface, archives, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
+Parts: probes, surface, tenants, archives, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
 "N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
 counted as skipped, and listed with what the control answered.
 """
@@ -31,6 +31,7 @@ from controls import Control  # noqa: E402
 from instance import Instance  # noqa: E402
 from mutants import Mutants  # noqa: E402
 from surface import Surface  # noqa: E402
+from tenants import Tenants  # noqa: E402
 
 PROBE = "/usr/local/bin/escape_probe"
 KNOWN = posture.load(os.path.join(HERE, "known.json"))
@@ -51,9 +52,7 @@ class Harness:
         self.instance = Instance(self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=64)
         os.makedirs(self.instance.folder)
         self.instance.prepare()
-        self.instance.start()
-        self.instance.wait_ready()
-        self.api = self.instance.api()
+        self.api = self.instance.start_first()
         self.sandbox, self.neighbour = self.api.create(3600), self.api.create(3600)
         for sandbox in (self.sandbox, self.neighbour):
             with open(self.programs["escape_probe"], "rb") as file:
@@ -206,6 +205,9 @@ class Harness:
     def surface(self):
         Surface(self.world, self.instance, self.sandbox, self.neighbour, self.report).all(120 if self.options.long else 6)
 
+    def tenants(self):
+        Tenants(self.world, self.instance, self.api, self.sandbox, self.report).run()
+
     def posture(self):
         neighbour = self.instance.guest_pid(self.neighbour.id)
         collector = posture.Collector(self.instance, self.sandbox, neighbour)
@@ -232,9 +234,7 @@ class Harness:
         self.instance = Instance(self.options.programs, self.folder + "/mutants", name="escmut", slot_first=3570, slot_count=64, ready=0)
         os.makedirs(self.instance.folder)
         self.instance.prepare()
-        self.instance.start()
-        self.instance.wait_ready()
-        self.api = self.instance.api()
+        self.api = self.instance.start_first()
         neighbour = self.api.create(3600)
         arguments = probe_arguments(self.world, data_dir=self.instance.data_dir, api_port=self.instance.port, memory_prefix="none")
         Mutants(self.instance, self.api, neighbour, self.programs["escape_probe"], arguments, self.report).run()
@@ -284,7 +284,7 @@ class Harness:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
-    parser.add_argument("--only", default="probes,surface,archives,posture,mutants")
+    parser.add_argument("--only", default="probes,surface,tenants,archives,posture,mutants")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the work folder")

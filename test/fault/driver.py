@@ -41,9 +41,7 @@ class Driver:
         os.makedirs(folder)
         self.instance = Instance(self.options.programs, folder, name="escfault", slot_first=3500, slot_count=160, ready=2)
         self.instance.prepare()
-        self.instance.start()
-        self.instance.wait_ready()
-        self.api, self.ledger = self.instance.api(), Ledger()
+        self.api, self.ledger = self.instance.start_first(), Ledger()
         self.invariants = Invariants(self.instance, self.api, self.ledger)
 
     def faults(self):

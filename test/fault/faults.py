@@ -214,9 +214,7 @@ class Faults:
         control_dir = other.data_dir + "/control"
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=4m,mode=0700,uid={os.stat(control_dir).st_uid}", "none", control_dir], check=True)
         try:
-            other.start()
-            other.wait_ready()
-            api = other.api()
+            api = other.start_first()
             survivor = api.create(600)
             ballast = control_dir + "/ballast"
             with open(ballast, "wb") as file:
@@ -256,9 +254,7 @@ class Faults:
         other = self.another("escbad", 3660)
         other.prepare()
         try:
-            other.start()
-            other.wait_ready()
-            kept = other.api().create(3600)
+            kept = other.start_first().create(3600)
             other.control.stop()
             path = next(p for p in (other.data_dir + "/control/state.db", other.data_dir + "/state.db") if os.path.exists(p))
             whole = open(path, "rb").read()

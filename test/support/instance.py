@@ -126,15 +126,21 @@ class Instance:
     def same_device(self, path):
         return os.stat(path).st_dev == os.stat(self.template).st_dev
 
-    def start(self, runner_environment=None, control_environment=None):
-        self.start_runner(runner_environment)
-        self.start_control(control_environment)
+    def start(self):
+        self.runner.start()
+        self.control.start()
 
-    def start_runner(self, environment=None):
-        self.runner.start(environment)
-
-    def start_control(self, environment=None):
-        self.control.start(environment)
+    def start_first(self):
+        """The first start: also names the base template, as `atoll up` does. Returns an Api with the first key."""
+        self.start()
+        self.wait_ready()
+        api = self.api()
+        body = {"name": "base", "buildId": os.path.basename(self.template), "poolSize": self.ready, "public": True,
+                "user": "user", "workdir": "/home/user"}
+        api.expect((200, 201), "POST", "/v1/templates", body)
+        if self.ready:
+            wait_until(lambda: api.call("GET", "/v1/status").json()["sandboxes"]["ready"] >= self.ready, 20, "the pool to fill")
+        return api
 
     def wait_ready(self, seconds=20):
         started = time.monotonic()

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stands in for the guest daemon in tests of the runner: speaks no protocol, but does the least that its place asks for.
+// Each connection brings one line; it is given to /bin/sh, and the output goes back. PID 1 leaves no zombies.
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// model::GuestBoot (src/model/guest_boot.h), which this C program cannot include.
+struct boot {
+  unsigned magic, version;
+  unsigned char token[32];
+  int listen_fd;
+  unsigned char rest[68];
+};
+
+static void serve(int connection) {
+  char line[4096];
+  size_t used = 0;
+  while (used + 1 < sizeof line) {
+    ssize_t n = read(connection, line + used, 1);
+    if (n <= 0 || line[used] == '\n') break;
+    ++used;
+  }
+  line[used] = 0;
+  dup2(connection, 0);
+  dup2(connection, 1);
+  dup2(connection, 2);
+  signal(SIGCHLD, SIG_DFL);
+  char *environment[] = {"PATH=/bin:/usr/bin:/sbin:/usr/sbin", NULL};
+  execle("/bin/sh", "sh", "-c", line, (char *)NULL, environment);
+  _exit(127);
+}
+
+int main(int argc, char **argv) {
+  struct boot boot;
+  if (argc != 3 || strcmp(argv[1], "--boot-fd") != 0) return 2;
+  if (read(atoi(argv[2]), &boot, sizeof boot) < 44 || boot.magic != 0x544f4f42) return 3;
+  signal(SIGCHLD, SIG_IGN);
+  for (;;) {
+    int connection = accept(boot.listen_fd, NULL, NULL);
+    if (connection < 0) {
+      struct pollfd item = {boot.listen_fd, POLLIN, 0};  // the socket does not block
+      poll(&item, 1, -1);
+      continue;
+    }
+    if (fork() == 0) serve(connection);
+    close(connection);
+  }
+}
