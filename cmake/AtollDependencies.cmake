@@ -1,6 +1,8 @@
 # Every library that Atoll stands on, as one imported target each. All come from the distribution.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+# Static, because the guest daemon is; one kind of Boost.JSON for all programs.
+set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(OpenSSL 3.0 REQUIRED)
 find_package(fmt REQUIRED)
@@ -12,6 +14,10 @@ pkg_check_modules(MNL REQUIRED IMPORTED_TARGET libmnl)
 pkg_check_modules(NFTABLES REQUIRED IMPORTED_TARGET libnftables)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+
+# By name and not by path, so that a static program gets the archive and others the shared library.
+set_property(TARGET PkgConfig::SODIUM PROPERTY INTERFACE_LINK_LIBRARIES sodium)
+set_property(TARGET PkgConfig::ZLIB PROPERTY INTERFACE_LINK_LIBRARIES z)
 
 # fmt is used header-only: the distribution ships no static library, and the guest daemon is static.
 add_library(atoll_fmt INTERFACE)

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/init.h"
+
+#include <fcntl.h>
+#include <linux/random.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "base/log.h"
+#include "guest/limits.h"
+#include "guest/posix.h"
+
+namespace atl::guest {
+namespace {
+
+constexpr std::size_t kRandomBytes = 32;
+constexpr std::int64_t kClockToleranceMs = 100;
+
+// KERNEL: only RNDADDENTROPY counts the bytes as entropy, and it needs CAP_SYS_ADMIN (random(4)). A plain write mixes
+// them in without counting, which is what matters for a clone: its pool differs from its twin's.
+void add_entropy(const std::string& random) {
+  if (random.empty()) return;
+  Fd fd(::open("/dev/urandom", O_WRONLY | O_CLOEXEC));
+  if (!fd) return log::warn("cannot open /dev/urandom", {{"errno", errno}});
+  // struct rand_pool_info: bits of entropy, bytes, then the bytes themselves.
+  struct {
+    int entropy_bits;
+    int size;
+    std::array<char, kRandomBytes> bytes;
+  } pool = {static_cast<int>(random.size() * 8), static_cast<int>(random.size()), {}};
+  std::memcpy(pool.bytes.data(), random.data(), random.size());
+  if (::ioctl(fd.get(), RNDADDENTROPY, &pool) == 0) return;
+  auto written = write_full(fd.get(), random);
+  if (!written.ok()) log::warn("cannot mix random bytes in", {{"why", written.error().message()}});
+}
+
+// A container shares the host's clock and may not set it: then it is right already.
+void set_clock(std::int64_t time_ms) {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  std::int64_t difference = now.tv_sec * 1000 + now.tv_nsec / 1'000'000 - time_ms;
+  if (difference < kClockToleranceMs && difference > -kClockToleranceMs) return;
+  struct timespec wanted = {time_ms / 1000, time_ms % 1000 * 1'000'000};
+  if (::clock_settime(CLOCK_REALTIME, &wanted) != 0) log::debug("the clock cannot be set here", {{"off_ms", difference}});
+}
+
+void set_host_name(const std::string& name) {
+  if (name.empty()) return;
+  if (::sethostname(name.data(), name.size()) != 0) log::debug("the host name cannot be set here", {{"errno", errno}});
+}
+
+// Programs find the sandbox's identity here when they do not get its environment.
+void write_identity(const std::string& directory, const Settings& settings) {
+  if (directory.empty()) return;
+  ::mkdir(directory.c_str(), 0755);
+  const std::array<std::pair<const char*, std::string_view>, 4> files = {{{".E2B_SANDBOX", "true"},
+                                                                         {".E2B_SANDBOX_ID", settings.sandbox},
+                                                                         {".E2B_TEMPLATE_ID", settings.template_id},
+                                                                         {".E2B_TEAM_ID", settings.team}}};
+  for (const auto& [name, content] : files) {
+    auto written = write_small_file(fmt::format("{}/{}", directory, name), content, 0644);
+    if (!written.ok()) log::warn("cannot write an identity file", {{"file", name}, {"why", written.error().message()}});
+  }
+}
+
+}  // namespace
+
+Result<InitRequest> parse_init(std::string_view text) {
+  TRY(auto message, parse_message(text));
+  Fields fields(message);
+  InitRequest out;
+  Settings& settings = out.settings;
+  settings.generation = fields.integer("generation", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
+  settings.sandbox = fields.text("sandboxId");
+  settings.template_id = fields.text("templateId");
+  settings.team = fields.text("teamId");
+  settings.environment = fields.text_map("envs", kMaxVariables);
+  settings.access_token = Secret(fields.text("accessToken"));
+  settings.default_user = fields.text("defaultUser");
+  settings.workdir = fields.text("workdir");
+  out.time_ms = fields.integer("timestampMs", 0, std::numeric_limits<std::int64_t>::max());
+  out.random = fields.bytes("random");
+  out.host_name = fields.text("hostname");
+  if (!out.random.empty() && out.random.size() != kRandomBytes)
+    fields.fail("random", fmt::format("must be {} bytes in base64", kRandomBytes));
+  if (!settings.workdir.empty() && settings.workdir.front() != '/') fields.fail("workdir", "must be an absolute path");
+  if (out.host_name.size() > 64) fields.fail("hostname", "must have at most 64 characters");
+  for (const auto& [name, value] : settings.environment) {
+    bool bad = name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
+               value.find('\0') != std::string::npos;
+    if (bad) fields.fail("envs", "a name is empty or contains '=', or an entry contains a NUL byte");
+  }
+  if (fields.failure()) return *fields.failure();
+  return out;
+}
+
+Task<> serve_init(Guest& guest, Exchange& exchange) {
+  auto text = co_await exchange.read_all(kMaxInitBytes);
+  Result<InitRequest> request = text.ok() ? parse_init(*text) : Result<InitRequest>(text.error());
+  if (request.ok() && request->settings.generation < guest.settings.generation)
+    request = make_error(Code::kConflict, "generation {} is older than the present {}", request->settings.generation,
+                         guest.settings.generation);
+  if (!request.ok()) {
+    co_await respond_error(exchange, request.error());
+    co_return;
+  }
+  add_entropy(request->random);
+  if (request->time_ms) set_clock(*request->time_ms);
+  set_host_name(request->host_name);
+  write_identity(guest.options.run_directory, request->settings);
+  guest.settings = std::move(request->settings);
+  http::ResponseHead head;
+  head.status = 204;
+  co_await respond(exchange, std::move(head), "");
+}
+
+}  // namespace atl::guest

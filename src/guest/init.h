@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// POST /init: control tells the sandbox who it is. Sent before any client's request, and again after each resume.
+#pragma once
+
+#include "guest/rpc.h"
+#include "guest/state.h"
+
+namespace atl::guest {
+
+struct InitRequest {
+  Settings settings;
+  std::optional<std::int64_t> time_ms;  // of control's clock
+  std::string random;                   // 32 bytes for the kernel's pool
+  std::string host_name;
+};
+Result<InitRequest> parse_init(std::string_view text);
+
+// 204 when applied. An older generation than the present one is refused with 409.
+Task<> serve_init(Guest& guest, Exchange& exchange);
+
+}  // namespace atl::guest

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/log.h"
+#include "guest/process.h"
+#include "guest/session.h"
+
+namespace atl::guest {
+
+ProcessTable::ProcessTable(async::Executor executor, Workers& workers, OomCounter oom)
+    : executor_(executor), workers_(workers), oom_(oom), scope_(executor) {}
+
+ProcessTable::~ProcessTable() = default;
+
+Task<Result<ProcessPtr>> ProcessTable::start(Start start) {
+  if (alive_.size() + starting_ >= kMaxProcesses)
+    co_return make_error(Code::kExhausted, "{} processes run already", alive_.size() + starting_);
+  ++starting_;
+  Before before{oom_.read(), exits_};
+  auto spawned = co_await workers_.run([request = &start.spawn] { return spawn(*request); });
+  --starting_;
+  Result<ProcessPtr> result = [&]() -> Result<ProcessPtr> {
+    if (!spawned.ok()) return std::move(spawned).error();
+    return admit(std::move(start), std::move(*spawned), before);
+  }();
+  if (starting_ == 0) early_exits_.clear();
+  co_return result;
+}
+
+ProcessPtr ProcessTable::admit(Start start, Spawned spawned, Before before) {
+  pid_t pid = spawned.pid;
+  auto process = std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned), before.oom_kills);
+  alive_[pid] = process;
+  share_memory();
+  for (auto& output : process->outputs_) scope_.spawn("process output", process->pump(process, output));
+  if (start.deadline) scope_.spawn("process deadline", watch_deadline(process, *start.deadline));
+  auto early = early_exits_.find(pid);
+  if (early != early_exits_.end() && early->second.number > before.exits) on_exit(pid, early->second.wait_status);
+  return process;
+}
+
+void ProcessTable::on_exit(pid_t pid, int wait_status) {
+  auto found = alive_.find(pid);
+  if (found == alive_.end()) {
+    if (starting_ > 0) early_exits_[pid] = {wait_status, ++exits_};
+    return;
+  }
+  ProcessPtr process = found->second;
+  alive_.erase(found);
+  retained_.push_back(process);
+  if (retained_.size() > kMaxRetained) forget(retained_.front());
+  process->on_reaped(wait_status);
+  scope_.spawn("process end", retire(process));
+}
+
+Task<> ProcessTable::retire(ProcessPtr process) {
+  co_await process->conclude(process, oom_);
+  co_await async::sleep_for(kRetention);
+  forget(process);
+}
+
+void ProcessTable::forget(const ProcessPtr& process) {
+  ProcessPtr held = process;  // the argument may be the list's own element
+  retained_.remove(held);
+  held->forgotten_ = true;
+}
+
+Task<> ProcessTable::watch_deadline(ProcessPtr process, Steady::time_point deadline) {
+  while (!process->reaped()) {
+    if (Steady::now() >= deadline) {
+      process->expire();
+      co_return;
+    }
+    co_await process->changed_.wait_until(deadline);
+  }
+}
+
+// All rings together stay near their total, however many processes there are.
+void ProcessTable::share_memory() {
+  std::size_t share = std::clamp(kRingTotal / std::max<std::size_t>(alive_.size(), 1), kRingFloor, kRingBytes);
+  for (auto& [pid, process] : alive_) process->capacity_ = share;
+}
+
+ProcessPtr ProcessTable::find(pid_t pid) const {
+  if (auto found = alive_.find(pid); found != alive_.end()) return found->second;
+  auto ended = std::find_if(retained_.rbegin(), retained_.rend(), [&](const ProcessPtr& p) { return p->pid() == pid; });
+  return ended == retained_.rend() ? nullptr : *ended;
+}
+
+ProcessPtr ProcessTable::find(std::string_view tag) const {
+  for (const auto& [pid, process] : alive_) {
+    if (process->config().tag == tag) return process;
+  }
+  auto ended = std::find_if(retained_.rbegin(), retained_.rend(), [&](const ProcessPtr& p) { return p->config().tag == tag; });
+  return ended == retained_.rend() ? nullptr : *ended;
+}
+
+std::vector<ProcessPtr> ProcessTable::alive() const {
+  std::vector<ProcessPtr> out;
+  for (const auto& [pid, process] : alive_) out.push_back(process);
+  std::sort(out.begin(), out.end(), [](const ProcessPtr& a, const ProcessPtr& b) { return a->pid() < b->pid(); });
+  return out;
+}
+
+Task<> ProcessTable::shut_down() {
+  for (const ProcessPtr& process : alive()) kill_session(process->pid());
+  scope_.cancel();
+  co_await scope_.join();
+}
+
+}  // namespace atl::guest

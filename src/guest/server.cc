@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/server.h"
+
+#include "base/log.h"
+#include "guest/access.h"
+#include "guest/files_api.h"
+#include "guest/filesystem_service.h"
+#include "guest/init.h"
+#include "guest/limits.h"
+#include "guest/process_service.h"
+#include "guest/rpc.h"
+#include "guest/tunnel.h"
+
+namespace atl::guest {
+namespace {
+
+constexpr std::string_view kProcessService = "/process.Process/";
+constexpr std::string_view kFilesystemService = "/filesystem.Filesystem/";
+
+Task<> respond_empty(Exchange& exchange) {
+  http::ResponseHead head;
+  head.status = 204;
+  head.headers.add("cache-control", "no-store");
+  co_await respond(exchange, std::move(head), "");
+}
+
+}  // namespace
+
+Server::Server(async::Executor executor, Options options)
+    : executor_(executor), guest_(executor, options), metrics_(options.boot),
+      handler_([this](Exchange& exchange) { return handle(exchange); }), connections_(executor) {
+  limits_.connections = kMaxConnections;
+}
+
+Task<> Server::run(std::unique_ptr<net::Listener> listener) {
+  listener_ = listener.get();
+  for (;;) {
+    auto stream = co_await listener->accept();
+    if (!stream.ok()) {
+      if (stream.error().code() == Code::kCancelled) break;
+      log::warn("accept failed", {{"why", stream.error().message()}});
+      continue;
+    }
+    // The connection is dropped at once; control sees the reset and tries again on one that it has.
+    if (connections_.size() >= limits_.connections) continue;
+    connections_.spawn("connection", serve_connection(std::move(*stream)));
+  }
+  listener_ = nullptr;
+}
+
+Task<> Server::serve_connection(net::StreamPtr stream) {
+  co_await http::serve_http1(std::move(stream), std::string(), false, limits_, handler_);
+}
+
+Task<> Server::shut_down() {
+  if (listener_ != nullptr) listener_->close();
+  connections_.cancel();
+  co_await guest_.processes.shut_down();
+  co_await guest_.watches.shut_down();
+  co_await connections_.join();
+}
+
+Task<> Server::handle(Exchange& exchange) {
+  std::string path(exchange.request().path());
+  const http::Headers& headers = exchange.request().headers;
+  if (co_await serve_internal(exchange, path)) co_return;
+  if (path == "/health" && exchange.request().method == "GET") {
+    co_await respond_empty(exchange);
+    co_return;
+  }
+  if (path == "/files") {
+    co_await serve_files(exchange);
+    co_return;
+  }
+  if (!has_access(headers, guest_.settings.access_token)) {
+    co_await respond_error(exchange, 401, kNoAccess);
+    co_return;
+  }
+  if (!co_await serve_open(exchange, path)) co_await respond_error(exchange, 404, "no such path here");
+}
+
+// Without the internal token these look like any unknown path.
+Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
+  const http::RequestHead& request = exchange.request();
+  if (!is_internal(request.headers, guest_.options.internal_token)) {
+    bool known = path == "/init" || request.method == "CONNECT";
+    if (known) co_await respond_error(exchange, 404, "no such path here");
+    co_return known;
+  }
+  if (request.method == "CONNECT") {
+    co_await serve_tunnel(executor_, exchange);
+    co_return true;
+  }
+  if (path == "/init" && request.method == "POST") {
+    co_await serve_init(guest_, exchange);
+    co_return true;
+  }
+  co_return false;
+}
+
+Task<> Server::serve_files(Exchange& exchange) {
+  const http::RequestHead& request = exchange.request();
+  bool reads = request.method == "GET" || request.method == "HEAD";
+  if (!reads && request.method != "POST") {
+    co_await respond_error(exchange, 405, "only GET and POST are served here");
+    co_return;
+  }
+  auto query = http::parse_query(request.query());
+  if (!query.ok()) {
+    co_await respond_error(exchange, query.error());
+    co_return;
+  }
+  std::int64_t now = system_clock().now().ms / 1000;
+  auto allowed = check_file_access(request.headers, *query, reads ? "read" : "write", guest_.settings.access_token, now);
+  if (!allowed.ok()) co_await respond_error(exchange, allowed.error());
+  else if (reads) co_await serve_download(guest_, exchange, std::move(*query));
+  else co_await serve_upload(guest_, exchange, std::move(*query));
+}
+
+Task<bool> Server::serve_open(Exchange& exchange, std::string_view path) {
+  const std::string& method = exchange.request().method;
+  if (method == "POST" && path.starts_with(kProcessService))
+    co_return co_await serve_process(guest_, exchange, path.substr(kProcessService.size()));
+  if (method == "POST" && path.starts_with(kFilesystemService))
+    co_return co_await serve_filesystem(guest_, exchange, path.substr(kFilesystemService.size()));
+  if (method == "POST" && path == "/files/compose") co_await serve_compose(guest_, exchange);
+  else if (method == "GET" && path == "/metrics") co_await respond_json(exchange, 200, metrics_.read());
+  else if (method == "GET" && path == "/envs") co_await respond_json(exchange, 200, text_map_json(guest_.settings.environment));
+  else co_return false;
+  co_return true;
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the daemon knows about its sandbox, and the parts that its services share.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/secret.h"
+#include "guest/accounts.h"
+#include "guest/process.h"
+#include "guest/watch_table.h"
+#include "guest/workers.h"
+#include "model/guest_boot.h"
+
+namespace atl::guest {
+
+// What POST /init told. Empty before it.
+struct Settings {
+  std::int64_t generation = 0;
+  std::string sandbox;
+  std::string template_id;
+  std::string team;
+  std::map<std::string, std::string> environment;  // of every process, from create
+  Secret access_token;                             // empty: not secured
+  std::string default_user;                        // empty: "user" where it exists, else root
+  std::string workdir;                             // empty: the user's home
+};
+
+struct Options {
+  std::string internal_token;  // hex; internal calls must carry it
+  model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
+  std::string run_directory;   // where /init writes its files; empty: nowhere
+};
+
+// Everything of one daemon. Made once; the services refer to it.
+struct Guest {
+  Guest(async::Executor loop, Options given);
+
+  async::Executor executor;
+  Options options;
+  Settings settings;
+  AccountCache accounts;
+  Workers file_workers;
+  Workers spawn_workers;
+  ProcessTable processes;
+  WatchTable watches;
+};
+
+// The user of that name; empty means the default user. Blocks on the disk. kUnauthenticated for an unknown one.
+Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user);
+
+}  // namespace atl::guest
