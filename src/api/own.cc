@@ -136,7 +136,6 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
   request.build.envs = body.map("envs", 256, 8192).value_or(model::StringMap());
   read_limits(body, request.build.limits);
   request.is_public = body.boolean("public");
-  request.pool_size = services.config.default_pool_size;
   if (auto size = body.integer("poolSize", 0, kMaxPool)) request.pool_size = static_cast<std::uint32_t>(*size);
   auto ref = model::parse_template_ref(name);
   if (!ref) body.refuse("name", ref.error().message());

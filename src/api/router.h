@@ -23,7 +23,6 @@ inline constexpr char kClientId[] = "atoll";      // deprecated field that the c
 struct Config {
   std::string domain;   // with the port, as clients see it: "atoll.localhost:7400"
   std::string version;  // of this program
-  std::uint32_t default_pool_size = 0;
 };
 
 // What handlers work with. All live on the control loop.

@@ -205,7 +205,7 @@ json::object template_json(const control::Catalog& catalog, const model::Templat
   out["spawnCount"] = row.spawn_count;
   out["buildCount"] = catalog.builds_of(row.id).size();
   out["envdVersion"] = kEnvdVersion;
-  out["poolSize"] = row.pool_size;
+  out["poolSize"] = row.pool_size ? json::value(*row.pool_size) : json::value();
   json::object tags;
   for (const auto& [name_of_tag, id] : row.tags) tags.emplace(name_of_tag, id);
   out["tags"] = std::move(tags);

@@ -22,14 +22,23 @@ Steady::duration failure_wait(std::uint32_t failures) {
 
 }  // namespace
 
-bool SandboxService::wanted_in_pool(const model::SandboxRow& row) const {
-  for (const auto& [id, base] : catalog_.all()) {
-    auto tag = base.tags.find(model::kDefaultTag);
-    if (tag == base.tags.end() || tag->second != row.build || base.pool_size == 0) continue;
-    const model::Build* build = catalog_.build(row.build);
-    return build && build->limits == row.limits;
+// How many sandboxes of which build to keep ready. Templates used last come first when there is not room for all.
+std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() const {
+  std::vector<const model::Template*> order;
+  for (const auto& [id, base] : catalog_.all()) order.push_back(&base);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return std::tie(b->last_spawned_at, a->id) < std::tie(a->last_spawned_at, b->id);
+  });
+  std::map<std::string, PoolPlan> plan;
+  std::size_t room = options_.max_ready;
+  for (const model::Template* base : order) {
+    auto tag = base->tags.find(model::kDefaultTag);
+    std::size_t size = std::min<std::size_t>(base->pool_size.value_or(options_.pool_size), room);
+    if (tag == base->tags.end() || size == 0) continue;
+    room -= size;
+    plan[tag->second] = PoolPlan{base->id, size};
   }
-  return false;
+  return plan;
 }
 
 void SandboxService::ask_for_refill() { refill_.notify_all(); }
@@ -43,25 +52,21 @@ void SandboxService::drain_ready(Pool& pool, std::size_t keep) {
 
 // Brings each pool to its size: drains what is no longer wanted, starts what is missing.
 void SandboxService::fill_pools() {
-  std::map<std::string, const model::Template*> wanted;  // by build
-  for (const auto& [id, base] : catalog_.all()) {
-    auto tag = base.tags.find(model::kDefaultTag);
-    if (tag != base.tags.end() && base.pool_size > 0) wanted.emplace(tag->second, &base);
-  }
+  auto plan = plan_pools();
   for (auto& [build, pool] : pools_) {
-    auto found = wanted.find(build);
-    drain_ready(pool, found == wanted.end() ? 0 : found->second->pool_size);
+    auto found = plan.find(build);
+    drain_ready(pool, found == plan.end() ? 0 : found->second.size);
   }
   std::erase_if(pools_, [&](const auto& entry) {
-    return !wanted.count(entry.first) && entry.second.ready.empty() && entry.second.launching == 0;
+    return !plan.count(entry.first) && entry.second.ready.empty() && entry.second.launching == 0;
   });
   if (!reconciled_ || stopping_) return;
-  for (const auto& [build, base] : wanted) {
+  for (const auto& [build, wanted] : plan) {
     Pool& pool = pools_[build];
     if (Steady::now() < pool.not_before) continue;
-    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < base->pool_size) {
+    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < wanted.size) {
       ++pool.launching;
-      scope_.spawn("launch for the pool", launch_ready(base->id, build));
+      scope_.spawn("launch for the pool", launch_ready(wanted.template_id, build));
     }
   }
 }

@@ -21,6 +21,8 @@ namespace atl::control {
 struct ServiceOptions {
   std::uint32_t max_sandboxes = 1000;           // of the host, the pool included
   std::uint32_t max_sandboxes_per_tenant = 500;  // unless the tenant has a limit of its own
+  std::uint32_t pool_size = 0;                  // kept ready per template that names no size of its own
+  std::uint32_t max_ready = 64;                 // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
   std::string boot_id;                          // of this boot; deadlines are kept on its monotonic clock
   enum class Background : bool { kNo, kYes };
@@ -126,6 +128,10 @@ class SandboxService final : public Directory {
     std::uint32_t failures = 0;  // in a row; spaces out the next attempt
     Steady::time_point not_before{};
   };
+  struct PoolPlan {
+    std::string template_id;
+    std::size_t size = 0;
+  };
   using StartKey = std::pair<std::int64_t, std::string>;
 
   // create.cc
@@ -150,7 +156,7 @@ class SandboxService final : public Directory {
   Task<> launch_ready(std::string template_id, std::string build);
   Task<Result<LivePtr>> launch_for_pool(std::string template_id, std::string build_id);
   void drain_ready(Pool& pool, std::size_t keep);
-  bool wanted_in_pool(const model::SandboxRow& row) const;
+  std::map<std::string, PoolPlan> plan_pools() const;
   void ask_for_refill();
   Task<> refill_loop();
 

@@ -105,7 +105,7 @@ struct Template {
   std::string name_space; // empty for local ones
   std::string alias;
   bool is_public = false;
-  std::uint32_t pool_size = 0;  // sandboxes kept ready of the build with tag `default`
+  std::optional<std::uint32_t> pool_size;  // sandboxes kept ready of the build with tag `default`; none: the host's default
   WallTime created_at;
   WallTime updated_at;
   WallTime last_spawned_at;  // 0: never

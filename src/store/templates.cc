@@ -56,7 +56,7 @@ Result<StoredTemplates> load_templates(Connection& db) {
     row.name_space = rows.text(2);
     row.alias = rows.text(3);
     row.is_public = rows.integer(4) != 0;
-    row.pool_size = static_cast<std::uint32_t>(rows.integer(5));
+    if (rows.integer(5) >= 0) row.pool_size = static_cast<std::uint32_t>(rows.integer(5));
     row.created_at = {rows.integer(6)};
     row.updated_at = {rows.integer(7)};
     row.last_spawned_at = {rows.integer(8)};
@@ -69,7 +69,7 @@ Result<StoredTemplates> load_templates(Connection& db) {
 Result<void> save_template(Connection& db, const model::Template& row) {
   auto done = db.run("INSERT INTO templates VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT(id) DO UPDATE SET"
                      " is_public=?5, pool_size=?6, updated_at=?8",
-                     row.id, row.tenant, row.name_space, row.alias, row.is_public, row.pool_size, row.created_at.ms,
+                     row.id, row.tenant, row.name_space, row.alias, row.is_public, row.pool_size ? static_cast<std::int64_t>(*row.pool_size) : -1, row.created_at.ms,
                      row.updated_at.ms, row.last_spawned_at.ms, row.spawn_count);
   if (!done && done.error().code() == Code::kExists) {
     return make_error(Code::kExists, "a template named '{}' exists already", row.alias);

@@ -28,7 +28,7 @@ CREATE TABLE templates (
   name_space      TEXT NOT NULL,
   alias           TEXT NOT NULL,
   is_public       INTEGER NOT NULL,
-  pool_size       INTEGER NOT NULL,
+  pool_size       INTEGER NOT NULL,  -- -1: the default of the host
   created_at      INTEGER NOT NULL,
   updated_at      INTEGER NOT NULL,
   last_spawned_at INTEGER NOT NULL,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/control/daemon.h"
+
+#include <csignal>
+
+#include "apps/control/certificates.h"
+#include "apps/control/privileges.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "sys/files.h"
+
+namespace atl::control_app {
+namespace {
+
+constexpr Steady::duration kDrain = std::chrono::seconds(5);
+constexpr Steady::duration kCertificateCheck = std::chrono::hours(12);
+
+Result<std::string> boot_id() {
+  TRY(std::string text, sys::read_file("/proc/sys/kernel/random/boot_id"));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Daemon::Daemon(Options options) : options_(std::move(options)), background_(io_.get_executor()) {}
+
+Result<void> Daemon::open() {
+  TRY_VOID(prepare_directories(options_));
+  TRY(lock_, lock_data_dir(options_.control_dir()));
+  TRY(options_.service.boot_id, boot_id());
+  TRY_VOID(bind());  // a port below 1024 needs root
+  TRY_VOID(become_user(options_.user));
+  TRY_VOID(confine_files(options_));  // before the store's thread is started: it would not be confined
+  TRY_VOID(open_store());
+  TRY_VOID(open_tls());
+  return confine_calls();
+}
+
+Result<void> Daemon::bind() {
+  auto handler = [this](http::Exchange& exchange) { return handle(exchange); };
+  server_ = std::make_unique<Server>(io_.get_executor(), handler, http::ServerLimits());
+  for (const net::Endpoint& endpoint : options_.listen) {
+    bool plain = net::is_loopback(endpoint) || options_.plain == Plain::kAnywhere;
+    TRY(std::uint16_t port, server_->listen(endpoint, plain ? Server::PlainHttp::kServed : Server::PlainHttp::kRefused));
+    log::info("listening", {{"address", endpoint.address}, {"port", port}, {"plain", plain ? "yes" : "no"}});
+    if (options_.domain.find(':') == std::string::npos) options_.domain += fmt::format(":{}", port);
+  }
+  return {};
+}
+
+Result<void> Daemon::open_store() {
+  std::string directory = options_.control_dir();
+  TRY(db_, store::Database::open(directory + "/state.db"));
+  identity_ = std::make_unique<control::Identity>(*db_, system_clock());
+  TRY_VOID(identity_->load());
+  TRY_VOID(identity_->bootstrap(directory + "/bootstrap.key"));
+  catalog_ = std::make_unique<control::Catalog>(*db_, system_clock(), options_.templates_dir());
+  TRY_VOID(catalog_->load());
+  auto connect = [path = options_.runner_socket()] { return net::connect_seqpacket(path); };
+  service_ = std::make_unique<control::SandboxService>(io_.get_executor(), *db_, system_clock(), *catalog_, *identity_,
+                                                       connect, control::slot_network(), options_.service);
+  TRY_VOID(service_->load());
+  ingress::Options ingress;
+  ingress.domain = options_.domain;
+  ingress_ = std::make_unique<ingress::Gateway>(*service_, ingress);
+  services_.reset(new api::Services{*service_, *catalog_, *identity_, system_clock(), {options_.domain, ATOLL_VERSION}});
+  router_ = std::make_unique<api::Router>(*services_, api::all_routes());
+  return {};
+}
+
+Result<void> Daemon::open_tls() {
+  TRY(auto identity, ensure_server_identity(options_.control_dir() + "/tls", options_.domain, system_clock()));
+  TRY(auto tls, net::make_tls_server(identity));
+  server_->set_tls(std::move(tls));
+  return {};
+}
+
+Task<> Daemon::handle(http::Exchange& exchange) {
+  if (ingress_->wants(exchange.request())) return ingress_->handle(exchange);
+  return router_->handle(exchange);
+}
+
+Task<> Daemon::renew_certificates() {
+  co_await async::asio::this_coro::throw_if_cancelled(false);
+  while (!stopping_) {
+    co_await async::sleep_for(kCertificateCheck);
+    if (stopping_) co_return;
+    if (auto done = open_tls(); !done) log::error("could not renew the certificate", {{"what", done.error().message()}});
+  }
+}
+
+Task<> Daemon::main_task() {
+  async::asio::signal_set signals(io_, SIGTERM, SIGINT);
+  service_->start();
+  server_->start();
+  background_.spawn("certificates", renew_certificates());
+  log::info("ready", {{"domain", options_.domain}});
+  co_await signals.async_wait(async::use_result);
+  log::info("ending");
+  stopping_ = true;
+  background_.cancel();
+  co_await background_.join();
+  co_await server_->stop(kDrain);
+  co_await service_->stop();
+}
+
+void Daemon::run() {
+  async::asio::co_spawn(io_, main_task(), [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  });
+  io_.run();
+}
+
+}  // namespace atl::control_app

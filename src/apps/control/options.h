@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of atoll-control.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/sandbox_service.h"
+#include "net/tcp.h"
+
+namespace atl::control_app {
+
+enum class Plain : std::uint8_t { kLoopback, kAnywhere };
+
+struct Options {
+  std::string data_dir = "/var/lib/atoll";
+  std::string run_dir = "/run/atoll";
+  std::vector<net::Endpoint> listen;
+  std::string domain;  // with the port, as clients see it
+  Plain plain = Plain::kLoopback;
+  std::string user = "atoll";  // to become when started as root; empty: stay
+  control::ServiceOptions service;
+
+  std::string control_dir() const { return data_dir + "/control"; }
+  std::string templates_dir() const { return data_dir + "/templates"; }
+  std::string runner_socket() const { return run_dir + "/runner.sock"; }
+};
+
+// Either the options, or what to print and the exit code to leave with (--help, --version, mistakes).
+struct Parsed {
+  std::optional<Options> options;
+  std::string text;
+  int exit_code = 0;
+};
+Parsed parse_options(int argc, char** argv);
+
+}  // namespace atl::control_app
