@@ -119,10 +119,9 @@ std::string join_path(std::string_view directory, std::string_view name) {
 }
 
 Result<Fd> open_path(const std::string& path, int flags, Rights rights) {
-  flags |= O_NONBLOCK;
-  if (rights == Rights::kTrusted) return TrustedWalk().open(path, flags & O_PATH ? flags & ~O_NONBLOCK : flags);
-  // KERNEL: openat2(2) refuses flags that O_PATH would ignore.
-  return open_at(AT_FDCWD, path, (flags & O_PATH) != 0 ? flags & ~O_NONBLOCK : flags);
+  if ((flags & O_PATH) == 0) flags |= O_NONBLOCK;
+  if (rights == Rights::kTrusted) return TrustedWalk().open(path, flags);
+  return open_at(AT_FDCWD, path, flags);
 }
 
 Result<Fd> ensure_directories(const std::string& path, const User& user, Rights rights) {

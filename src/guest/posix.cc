@@ -14,7 +14,9 @@ namespace atl::guest {
 
 Result<Fd> open_at(int directory, const std::string& path, int flags, mode_t mode, std::uint64_t resolve) {
   struct open_how how = {};
-  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOCTTY);
+  // KERNEL: openat2(2) refuses flags that O_PATH would ignore.
+  flags |= O_CLOEXEC | ((flags & O_PATH) != 0 ? 0 : O_NOCTTY);
+  how.flags = static_cast<std::uint64_t>(flags);
   how.mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? mode : 0;
   how.resolve = RESOLVE_NO_MAGICLINKS | resolve;
   for (;;) {
