@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/h2/callbacks.h"
+
+#include "base/check.h"
+#include "http/h2/connection.h"
+#include "http/h2/request_fields.h"
+
+namespace atl::http {
+
+namespace {
+// Enough for one write to the socket; more waits in the streams, so that memory stays bounded.
+constexpr std::size_t kBatchBytes = 256 * 1024;
+// Body bytes of all streams that are taken off the connection's window at once. Beyond, only as handlers read, so that
+// one slow handler does not stop the others, and many slow ones do not fill the memory.
+constexpr std::size_t kEagerBytes = 8 * 1024 * 1024;
+constexpr int kRefused = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+
+std::string_view text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+}  // namespace
+
+struct H2Callbacks {
+  static H2Connection& self(void* user) { return *static_cast<H2Connection*>(user); }
+
+  static int begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    auto& c = self(user);
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    // Streams that the peer has reset still count while their handlers run.
+    if (c.live_ + c.ready_.size() >= 2 * c.limits_.h2_streams) return kRefused;
+    auto id = frame->hd.stream_id;
+    c.streams_.emplace(id, std::make_shared<H2Stream>(c.executor_, id, c.limits_.body_idle));
+    return 0;
+  }
+
+  static int header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
+                    const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
+    auto& c = self(user);
+    // Trailers are read to their end, within nghttp2's bound, and dropped.
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    auto stream = c.find(frame->hd.stream_id);
+    if (!stream) return 0;
+    bool ok = add_request_field(*stream, text_of(name, name_size), text_of(value, value_size), c.limits_);
+    return ok ? 0 : kRefused;
+  }
+
+  // Frames that cost us work and cost the peer nothing. Seen here, since nghttp2 drops some of them silently.
+  static int begin_frame(nghttp2_session*, const nghttp2_frame_hd* head, void* user) {
+    auto& c = self(user);
+    bool ack = (head->flags & NGHTTP2_FLAG_ACK) != 0;
+    bool ends = (head->flags & (NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS)) != 0;
+    switch (head->type) {
+      case NGHTTP2_DATA:
+      case NGHTTP2_HEADERS:
+      case NGHTTP2_CONTINUATION:
+        if (head->length == 0 && !ends) c.charge(c.controls_, "empty frames");
+        break;
+      case NGHTTP2_PING:
+      case NGHTTP2_SETTINGS:
+        if (!ack) c.charge(c.controls_, "control frames");
+        break;
+      case NGHTTP2_RST_STREAM:
+      case NGHTTP2_WINDOW_UPDATE:
+      case NGHTTP2_GOAWAY: break;
+      default: c.charge(c.controls_, "control frames"); break;
+    }
+    return 0;
+  }
+
+  static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    auto& c = self(user);
+    bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    switch (frame->hd.type) {
+      case NGHTTP2_HEADERS:
+      case NGHTTP2_DATA: {
+        auto stream = c.find(frame->hd.stream_id);
+        if (!stream) break;
+        if (ends) stream->end_received = true;
+        if (frame->hd.type == NGHTTP2_HEADERS && !stream->started) {
+          finish_request_head(*stream, c.limits_);
+          stream->started = true;
+          c.ready_.push_back(stream);
+        } else if (ends) {
+          stream->readable.notify_all();
+        }
+        break;
+      }
+      case NGHTTP2_RST_STREAM: c.charge(c.resets_, "stream resets"); break;
+      default: break;
+    }
+    return 0;
+  }
+
+  static int invalid_frame(nghttp2_session*, const nghttp2_frame*, int, void* user) {
+    auto& c = self(user);
+    c.charge(c.resets_, "invalid frames");
+    return 0;
+  }
+
+  static int data_received(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
+                           std::size_t size, void* user) {
+    auto& c = self(user);
+    auto stream = c.find(id);
+    if (!stream || stream->handler_done) {
+      nghttp2_session_consume(session, id, size);
+      return 0;
+    }
+    stream->received.append(text_of(data, size));
+    c.buffered_ += size;
+    if (c.buffered_ <= kEagerBytes) {
+      nghttp2_session_consume_connection(session, size);
+    } else {
+      stream->unreleased += size;
+    }
+    stream->readable.notify_all();
+    return 0;
+  }
+
+  static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) {
+    auto& c = self(user);
+    auto stream = c.find(id);
+    if (!stream) return 0;
+    stream->close();
+    if (stream->handler_done) c.discard_body(*stream);
+    c.streams_.erase(id);
+    return 0;
+  }
+
+  static int frame_sent(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    auto& c = self(user);
+    if (frame->hd.type == NGHTTP2_RST_STREAM) {
+      auto error = frame->rst_stream.error_code;
+      // Resets of our own choice are not the peer's doing; all others it has provoked ("MadeYouReset", CVE-2025-8671).
+      if (error != NGHTTP2_INTERNAL_ERROR && error != NGHTTP2_NO_ERROR) c.charge(c.resets_, "provoked resets");
+      return 0;
+    }
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return 0;
+    if (auto stream = c.find(frame->hd.stream_id)) {
+      stream->end_sent = true;
+      c.stop_upload(*stream);
+    }
+    return 0;
+  }
+
+  static ssize_t read_source(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t limit, std::uint32_t* flags,
+                             nghttp2_data_source* source, void*) {
+    auto& stream = *static_cast<H2Stream*>(source->ptr);
+    if (stream.outgoing.empty() && !stream.end_queued) return NGHTTP2_ERR_DEFERRED;
+    auto size = std::min(limit, stream.outgoing.size());
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (stream.end_queued && size == stream.outgoing.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<ssize_t>(size);
+  }
+
+  static int send_data(nghttp2_session*, nghttp2_frame* frame, const std::uint8_t* head, std::size_t size,
+                       nghttp2_data_source* source, void* user) {
+    auto& c = self(user);
+    auto& stream = *static_cast<H2Stream*>(source->ptr);
+    if (c.out_.size() >= kBatchBytes) return NGHTTP2_ERR_WOULDBLOCK;
+    // The exchange may have given up since read_source() promised these bytes.
+    if (stream.outgoing.size() < size) return kRefused;
+    CHECK(frame->data.padlen == 0, "padding that nobody asked for");
+    c.out_.append(text_of(head, kFrameHead));
+    c.out_.append(stream.outgoing.substr(0, size));
+    stream.outgoing.remove_prefix(size);
+    if (stream.write_deadline != Steady::time_point::max()) stream.write_deadline = Steady::now() + stream.idle_limit;
+    if (stream.outgoing.empty()) stream.writable.notify_all();
+    return 0;
+  }
+
+  static constexpr std::size_t kFrameHead = 9;
+};
+
+const nghttp2_session_callbacks* h2_callbacks() {
+  static nghttp2_session_callbacks* const kCallbacks = [] {
+    nghttp2_session_callbacks* made = nullptr;
+    CHECK(nghttp2_session_callbacks_new(&made) == 0, "out of memory");
+    nghttp2_session_callbacks_set_on_begin_headers_callback(made, H2Callbacks::begin_headers);
+    nghttp2_session_callbacks_set_on_begin_frame_callback(made, H2Callbacks::begin_frame);
+    nghttp2_session_callbacks_set_on_header_callback(made, H2Callbacks::header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(made, H2Callbacks::frame_received);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, H2Callbacks::invalid_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, H2Callbacks::data_received);
+    nghttp2_session_callbacks_set_on_stream_close_callback(made, H2Callbacks::stream_closed);
+    nghttp2_session_callbacks_set_on_frame_send_callback(made, H2Callbacks::frame_sent);
+    nghttp2_session_callbacks_set_send_data_callback(made, H2Callbacks::send_data);
+    return made;
+  }();
+  return kCallbacks;
+}
+
+nghttp2_data_provider h2_data_provider(H2Stream& stream) {
+  nghttp2_data_provider provider{};
+  provider.source.ptr = &stream;
+  provider.read_callback = H2Callbacks::read_source;
+  return provider;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What connection and exchange share about one HTTP/2 stream. Plain state; the connection owns the protocol.
+#pragma once
+
+#include <optional>
+
+#include "async/event.h"
+#include "http/head_parser.h"
+#include "http/server.h"
+
+namespace atl::http {
+
+struct H2Stream {
+  H2Stream(async::Executor executor, std::int32_t number, Steady::duration limit)
+      : id(number), idle_limit(limit), readable(executor), writable(executor) {}
+
+  const std::int32_t id;
+  Steady::duration idle_limit;
+  async::Event readable;  // body bytes, the body's end, or the end of the stream
+  async::Event writable;  // `outgoing` has been taken, or the end of the stream
+
+  // The request, while its fields arrive and after.
+  RequestHead request;
+  std::string scheme;
+  std::size_t head_bytes = 0;
+  std::optional<Refusal> refusal;  // answer this instead of calling the handler
+
+  // The request's body.
+  std::string received;
+  std::size_t taken = 0;       // bytes of `received` that the handler has
+  std::size_t unreleased = 0;  // bytes not yet given back to the connection's window
+  bool end_received = false;
+
+  // The answer. `outgoing` belongs to the exchange, which waits until it is empty.
+  std::string_view outgoing;
+  bool end_queued = false;
+  bool end_sent = false;
+
+  bool started = false;  // an exchange runs or has run
+  bool handler_done = false;
+  bool closed = false;
+
+  // Until when the pending read and write must make progress; max = no limit.
+  Steady::time_point read_deadline = Steady::time_point::max();
+  Steady::time_point write_deadline = Steady::time_point::max();
+
+  std::size_t buffered() const { return received.size() - taken; }
+  void close() {
+    closed = true;
+    outgoing = {};
+    readable.notify_all();
+    writable.notify_all();
+  }
+};
+
+}  // namespace atl::http
