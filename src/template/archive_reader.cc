@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <span>
 
 #include "base/text.h"
 
@@ -61,6 +62,7 @@ class Unpacked {
   }
 
   bool next_block(std::span<const char>& bytes) {
+    bytes = {};
     const void* data = nullptr;
     std::size_t size = 0;
     la_int64_t offset = 0;
@@ -70,18 +72,22 @@ class Unpacked {
     total_ += size;
     if (total_ > max_bytes_) return fail(fmt::format("it unpacks to more than {} MiB", max_bytes_ >> 20));
     bytes = {static_cast<const char*>(data), size};
+    last_ = bytes;
     return true;
   }
 
-  // After the end mark there may be padding, and nothing else: data there is what another reader would still extract.
-  Result<void> expect_only_zeros() {
+  // After the end mark, at `consumed` bytes, there may be padding and nothing else: data there is what another reader would
+  // still extract.
+  Result<void> expect_only_zeros(std::uint64_t consumed) {
+    // The end mark lies in the last block that was handed out, or just before its end.
+    std::uint64_t unread = std::min<std::uint64_t>(total_ - std::min(total_, consumed), last_.size());
+    std::span<const char> bytes = last_.last(unread);
     while (true) {
-      std::span<const char> bytes;
-      if (!next_block(bytes)) return make_error(Code::kInvalid, "the archive is damaged after its end: {}", failure_);
-      if (bytes.empty()) return success();
       if (std::any_of(bytes.begin(), bytes.end(), [](char byte) { return byte != 0; })) {
         return make_error(Code::kInvalid, "the archive goes on behind its end mark").with_word("template_archive_damaged");
       }
+      if (!next_block(bytes)) return make_error(Code::kInvalid, "the archive is damaged after its end: {}", failure_);
+      if (bytes.empty()) return success();
     }
   }
 
@@ -98,6 +104,7 @@ class Unpacked {
   Reader reader_;
   std::uint64_t max_bytes_;
   std::uint64_t total_ = 0;
+  std::span<const char> last_;  // the latest block; valid until the next is read
   std::string failure_;
 };
 
@@ -183,7 +190,8 @@ Result<void> read_archive(int fd, TreeWriter& tree, const TreeLimits& limits) {
   if (archive_format(reader.get()) == ARCHIVE_FORMAT_EMPTY || tree.totals().entries == 0) {
     return make_error(Code::kInvalid, "the archive is empty");
   }
-  TRY_VOID(unpacked.expect_only_zeros());
+  auto consumed = static_cast<std::uint64_t>(std::max<la_int64_t>(archive_filter_bytes(reader.get(), 0), 0));
+  TRY_VOID(unpacked.expect_only_zeros(consumed));
   return tree.finish();
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPackages =
     "bash,build-essential,ca-certificates,curl,git,iproute2,less,nano,netbase,nodejs,npm,procps,python3,python3-pip,"
-    "python3-venv,sudo,unzip,xz-utils,zip";
+    "python3-venv,python-is-python3,sudo,unzip,xz-utils,zip";
 
 // Settings that decide how a download reaches a server, and nothing else: no hooks, no paths, no trust.
 constexpr std::array<std::string_view, 7> kDownloadKeys = {
@@ -113,6 +113,9 @@ END
 # apt's own download user cannot be entered from every sandbox; the sandbox is the wall here.
 echo 'APT::Sandbox::User "root";' >"$root/etc/apt/apt.conf.d/10atoll"
 echo 'Acquire::Languages "none";' >>"$root/etc/apt/apt.conf.d/10atoll"
+chroot "$root" useradd --create-home --uid 1000 --user-group --shell /bin/bash user
+# A sandbox belongs to one user, so pip may install into the system's Python (PEP 668).
+rm -f "$root"/usr/lib/python3*/EXTERNALLY-MANAGED
 # No init system runs inside, so packages must not try to start services.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"

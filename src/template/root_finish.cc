@@ -110,14 +110,15 @@ Result<void> add_home(int root, std::uint32_t uid) {
 }  // namespace
 
 std::uint32_t ensure_account(std::string& passwd, std::string& group, std::string_view shell) {
-  if (id_of(passwd, "root") == std::nullopt) append_line(passwd, fmt::format("root:x:0:0:root:/root:{}", shell));
+  if (id_of(passwd, "root") == std::nullopt) append_line(passwd, fmt::format("root:*:0:0:root:/root:{}", shell));
   if (id_of(group, "root") == std::nullopt) append_line(group, "root:x:0:");
   if (auto uid = id_of(passwd, kDefaultUser)) return *uid;
   std::set<std::uint32_t> used = used_ids(passwd);
   used.merge(used_ids(group));
   std::uint32_t uid = kFirstUid;
   while (used.contains(uid)) ++uid;
-  append_line(passwd, fmt::format("{}:x:{}:{}::{}:{}", kDefaultUser, uid, uid, kDefaultWorkdir, shell));
+  // "*" and not "x": an account that points to a missing line of /etc/shadow is refused by sudo.
+  append_line(passwd, fmt::format("{}:*:{}:{}::{}:{}", kDefaultUser, uid, uid, kDefaultWorkdir, shell));
   if (id_of(group, kDefaultUser) == std::nullopt) append_line(group, fmt::format("{}:x:{}:", kDefaultUser, uid));
   return uid;
 }
