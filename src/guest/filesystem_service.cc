@@ -101,11 +101,11 @@ Error events_lost() {
 Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, WatcherPtr watcher,
                     std::optional<Steady::time_point> deadline) {
   ClientWatch watch(guest.executor, exchange, [watcher] { watcher->changed().notify_all(); });
-  auto sent = co_await stream.send(R"({"event":{"start":{}}})");
+  auto sent = co_await stream.send(R"({"start":{}})");
   std::optional<Error> failure;
   while (sent.ok() && !watch.gone()) {
     if (auto event = watcher->take()) {
-      std::string json = fmt::format(R"({{"event":{{"filesystem":{}}}}})", *event);
+      std::string json = fmt::format(R"({{"filesystem":{}}})", *event);
       sent = co_await stream.send(json);
       continue;
     }
@@ -123,7 +123,7 @@ Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, Watch
 }
 
 Task<> rpc_watch_dir(Guest& guest, Exchange& exchange) {
-  EventStream stream(exchange);
+  EventStream stream(exchange, R"({"keepalive":{}})");
   auto timeout = call_timeout(exchange.request().headers);
   auto message = co_await read_stream_request(exchange);
   std::optional<Error> failure;

@@ -12,6 +12,8 @@
 namespace atl::guest {
 namespace {
 
+constexpr std::string_view kKeepalive = R"({"event":{"keepalive":{}}})";
+
 // One client that reads a process's output, until its end, its own deadline, or its departure.
 struct Reader {
   Subscriber subscriber;
@@ -136,7 +138,7 @@ Task<Result<ProcessPtr>> start_process(Guest& guest, Exchange& exchange, StartRe
 }
 
 Task<> rpc_start(Guest& guest, Exchange& exchange) {
-  EventStream stream(exchange);
+  EventStream stream(exchange, kKeepalive);
   auto message = co_await read_stream_request(exchange);
   Result<StartRequest> request = message.ok() ? parse_start(*message) : Result<StartRequest>(message.error());
   if (!request.ok()) {
@@ -168,7 +170,7 @@ Result<ProcessPtr> select_alive(const Guest& guest, const Selector& selector) {
 }
 
 Task<> rpc_connect(Guest& guest, Exchange& exchange) {
-  EventStream stream(exchange);
+  EventStream stream(exchange, kKeepalive);
   auto message = co_await read_stream_request(exchange);
   Result<ConnectRequest> request = message.ok() ? parse_connect(*message) : Result<ConnectRequest>(message.error());
   Result<std::optional<Millis>> timeout = call_timeout(exchange.request().headers);
@@ -263,7 +265,7 @@ Task<Result<void>> take_input_stream(Guest& guest, Exchange& exchange) {
 }
 
 Task<> rpc_stream_input(Guest& guest, Exchange& exchange) {
-  EventStream stream(exchange);
+  EventStream stream(exchange, kKeepalive);
   exchange.set_idle_limit(Steady::duration::zero());  // a terminal may be silent for hours
   auto taken = co_await take_input_stream(guest, exchange);
   if (!taken.ok()) {

@@ -108,8 +108,8 @@ Steady::duration keepalive_interval(const http::Headers& headers) {
   return std::chrono::seconds(*seconds);
 }
 
-EventStream::EventStream(Exchange& exchange)
-    : exchange_(exchange), interval_(keepalive_interval(exchange.request().headers)),
+EventStream::EventStream(Exchange& exchange, std::string_view keepalive)
+    : exchange_(exchange), keepalive_(keepalive), interval_(keepalive_interval(exchange.request().headers)),
       keepalive_due_(Steady::now() + interval_) {}
 
 Task<Result<void>> EventStream::open() {
@@ -136,7 +136,7 @@ Task<> EventStream::end(std::optional<Error> error) {
 
 Task<Result<void>> EventStream::send_keepalive_if_due() {
   if (Steady::now() < keepalive_due_) co_return success();
-  co_return co_await send(R"({"event":{"keepalive":{}}})");
+  co_return co_await send(keepalive_);
 }
 
 ClientWatch::ClientWatch(async::Executor executor, Exchange& exchange, std::function<void()> on_gone)

@@ -43,17 +43,19 @@ Steady::duration keepalive_interval(const http::Headers& headers);
 // The answer of a streaming call. The head goes out with the first message.
 class EventStream {
  public:
-  explicit EventStream(Exchange& exchange);
+  // `keepalive` is the message of the service that says nothing. The text must be a literal.
+  EventStream(Exchange& exchange, std::string_view keepalive);
   Task<Result<void>> send(std::string_view json);
   // The final frame. Returns when the answer is finished.
   Task<> end(std::optional<Error> error);
-  // {"event":{"keepalive":{}}} when it is time for one.
+  // Sends the keepalive message when it is time for one.
   Task<Result<void>> send_keepalive_if_due();
   Steady::time_point keepalive_due() const { return keepalive_due_; }
 
  private:
   Task<Result<void>> open();
   Exchange& exchange_;
+  std::string_view keepalive_;
   Steady::duration interval_;
   Steady::time_point keepalive_due_;
 };
