@@ -52,49 +52,36 @@ struct H2Callbacks {
     switch (head->type) {
       case NGHTTP2_DATA:
       case NGHTTP2_HEADERS:
-      case NGHTTP2_CONTINUATION:
-        if (head->length == 0 && !ends) c.charge(c.controls_, "empty frames");
-        break;
+      case NGHTTP2_CONTINUATION: return head->length > 0 || ends ? 0 : c.charge(c.controls_, "empty frames");
       case NGHTTP2_PING:
-      case NGHTTP2_SETTINGS:
-        if (!ack) c.charge(c.controls_, "control frames");
-        break;
-      case NGHTTP2_RST_STREAM:
+      case NGHTTP2_SETTINGS: return ack ? 0 : c.charge(c.controls_, "control frames");
+      case NGHTTP2_RST_STREAM: return c.charge(c.resets_, "stream resets");
       case NGHTTP2_WINDOW_UPDATE:
-      case NGHTTP2_GOAWAY: break;
-      default: c.charge(c.controls_, "control frames"); break;
+      case NGHTTP2_GOAWAY: return 0;
+      default: return c.charge(c.controls_, "control frames");
     }
-    return 0;
   }
 
   static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     auto& c = self(user);
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+    auto stream = c.find(frame->hd.stream_id);
+    if (!stream) return 0;
     bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-    switch (frame->hd.type) {
-      case NGHTTP2_HEADERS:
-      case NGHTTP2_DATA: {
-        auto stream = c.find(frame->hd.stream_id);
-        if (!stream) break;
-        if (ends) stream->end_received = true;
-        if (frame->hd.type == NGHTTP2_HEADERS && !stream->started) {
-          finish_request_head(*stream, c.limits_);
-          stream->started = true;
-          c.ready_.push_back(stream);
-        } else if (ends) {
-          stream->readable.notify_all();
-        }
-        break;
-      }
-      case NGHTTP2_RST_STREAM: c.charge(c.resets_, "stream resets"); break;
-      default: break;
+    if (ends) stream->end_received = true;
+    if (frame->hd.type == NGHTTP2_HEADERS && !stream->started) {
+      finish_request_head(*stream, c.limits_);
+      stream->started = true;
+      c.ready_.push_back(stream);
+    } else if (ends) {
+      stream->readable.notify_all();
     }
     return 0;
   }
 
   static int invalid_frame(nghttp2_session*, const nghttp2_frame*, int, void* user) {
     auto& c = self(user);
-    c.charge(c.resets_, "invalid frames");
-    return 0;
+    return c.charge(c.resets_, "invalid frames");
   }
 
   static int data_received(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
@@ -131,7 +118,10 @@ struct H2Callbacks {
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
       auto error = frame->rst_stream.error_code;
       // Resets of our own choice are not the peer's doing; all others it has provoked ("MadeYouReset", CVE-2025-8671).
-      if (error != NGHTTP2_INTERNAL_ERROR && error != NGHTTP2_NO_ERROR) c.charge(c.resets_, "provoked resets");
+      if (error != NGHTTP2_INTERNAL_ERROR && error != NGHTTP2_NO_ERROR) {
+        // Sending goes on, so that the GOAWAY that follows can be sent.
+        (void)c.charge(c.resets_, "provoked resets");
+      }
       return 0;
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return 0;

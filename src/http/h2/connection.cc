@@ -147,8 +147,10 @@ bool H2Connection::receive(std::string_view bytes) {
   return ok && (nghttp2_session_want_read(session_) != 0 || nghttp2_session_want_write(session_) != 0 || live_ > 0);
 }
 
-void H2Connection::charge(Budget& budget, const char* what) {
-  if (abuse_ == nullptr && !budget.take(Steady::now())) abuse_ = what;
+int H2Connection::charge(Budget& budget, const char* what) {
+  if (abuse_ == nullptr && budget.take(Steady::now())) return 0;
+  if (abuse_ == nullptr) abuse_ = what;
+  return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 Task<> H2Connection::write_loop() {

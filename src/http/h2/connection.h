@@ -56,8 +56,8 @@ class H2Connection {
   void start_drain();
   // Sends what is queued, then closes the connection.
   Task<> say_goodbye();
-  // Takes one event off `budget`; the connection ends when it is used up.
-  void charge(Budget& budget, const char* what);
+  // Takes one event off `budget`. When it is used up, gives what makes nghttp2 stop, and the connection ends.
+  int charge(Budget& budget, const char* what);
   StreamRef find(std::int32_t id) const;
 
   async::Executor executor_;
