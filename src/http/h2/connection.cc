@@ -134,7 +134,7 @@ bool H2Connection::receive(std::string_view bytes) {
   bool ok = used >= 0;
   if (used == NGHTTP2_ERR_FLOODED || used == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS) {
     abuse_ = "control frames";
-  } else if (!ok) {
+  } else if (!ok && abuse_ == nullptr) {
     nghttp2_session_terminate_session(session_, NGHTTP2_PROTOCOL_ERROR);
   }
   if (abuse_ != nullptr) {
