@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every path below is either in the launcher's private root, which only we made, or is opened without following links.
+// The image is hostile: it may hold anything under any name.
+#include "runner/container/child.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "runner/container/profile.h"
+
+namespace atl::runner::container {
+namespace {
+
+constexpr int kMntDetach = 2;          // of sys/mount.h, which cannot stand beside linux/mount.h
+constexpr unsigned kKeyctlJoinSession = 1;
+constexpr std::uint64_t kLandlockScopes = 3;  // abstract unix sockets, signals; ABI 6
+
+std::uint64_t now_ns() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+class Child {
+ public:
+  explicit Child(const ChildPlan& plan) : plan_(plan) {}
+  [[noreturn]] void run();
+
+ private:
+  [[noreturn]] void fail(const char* what, std::uint32_t line = __builtin_LINE());
+  void check(long result, const char* what, std::uint32_t line = __builtin_LINE());
+  int fd(Passed which) const { return plan_.fds[static_cast<std::size_t>(which)]; }
+  void report(int error, const char* what, std::uint32_t line);
+
+  void join_cgroups();
+  void wait_for_maps();
+  void become_root();
+  void build_root();
+  void mount_overlay();
+  void mount_proc();
+  void mount_dev();
+  void mount_sys();
+  void enter_root();
+  void set_identity();
+  void forbid_namespaces();
+  void set_limits();
+  void landlock();
+  void drop_bounding_set();
+  void install_filter();
+  void drop_capabilities();
+  void place_descriptors();
+  [[noreturn]] void exec_guestd();
+
+  int open_in(int directory, const char* path, int flags, const char* what);
+  int new_mount(const char* type, const char* const options[][2], unsigned attributes);
+  void attach(int mount, int directory, const char* path, const char* what);
+  void bind(const char* from, int directory, const char* path, unsigned attributes);
+  void lock_part(int directory, const char* path);
+
+  const ChildPlan& plan_;
+  ChildReport report_{};
+  int root_ = -1;  // the sandbox's root directory
+  int proc_ = -1;
+  int namespace_limits_ = -1;
+};
+
+void Child::report(int error, const char* what, std::uint32_t line) {
+  report_.error = error;
+  report_.line = line;
+  std::strncpy(report_.what, what, sizeof report_.what - 1);
+  if (::write(fd(Passed::kStatus), &report_, sizeof report_) != sizeof report_) ::_exit(126);
+}
+
+void Child::fail(const char* what, std::uint32_t line) {
+  report(errno != 0 ? errno : EIO, what, line);
+  ::_exit(127);
+}
+
+void Child::check(long result, const char* what, std::uint32_t line) {
+  if (result < 0) fail(what, line);
+}
+
+// KERNEL: a task that writes "0" to `tasks` moves itself without the RCU wait of cgroup.procs (80 us for four hierarchies).
+void Child::join_cgroups() {
+  for (Passed which : {Passed::kTasks0, Passed::kTasks1, Passed::kTasks2, Passed::kTasks3}) {
+    if (fd(which) >= 0 && ::write(fd(which), "0", 1) != 1) fail("join a cgroup");
+  }
+  // Only now: the root of a cgroup namespace is the group that its creator is in (cgroup_namespaces(7)).
+  check(::unshare(CLONE_NEWCGROUP), "make a cgroup namespace");
+}
+
+void Child::wait_for_maps() {
+  ::close(plan_.release_write);
+  char byte;
+  if (::read(plan_.release_read, &byte, 1) != 1) ::_exit(125);
+}
+
+void Child::become_root() {
+  check(::syscall(SYS_setgroups, 0, nullptr), "drop groups");
+  check(::syscall(SYS_setresgid, 0, 0, 0), "become group 0 of the sandbox");
+  check(::syscall(SYS_setresuid, 0, 0, 0), "become user 0 of the sandbox");
+  ::setsid();
+  ::umask(0022);
+}
+
+int Child::open_in(int directory, const char* path, int flags, const char* what) {
+  open_how how{};
+  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  long opened = ::syscall(SYS_openat2, directory, path, &how, sizeof how);
+  check(opened, what);
+  return static_cast<int>(opened);
+}
+
+int Child::new_mount(const char* type, const char* const options[][2], unsigned attributes) {
+  long context = ::syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+  check(context, type);
+  for (std::size_t i = 0; options[i][0] != nullptr; ++i) {
+    unsigned kind = options[i][1] == nullptr ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING;
+    check(::syscall(SYS_fsconfig, context, kind, options[i][0], options[i][1], 0), options[i][0]);
+  }
+  check(::syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), type);
+  long mount = ::syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, attributes);
+  check(mount, type);
+  ::close(static_cast<int>(context));
+  return static_cast<int>(mount);
+}
+
+void Child::attach(int mount, int directory, const char* path, const char* what) {
+  int target = open_in(directory, path, O_PATH, what);
+  check(::syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), what);
+  ::close(target);
+  ::close(mount);
+}
+
+// A copy of the mount at `from` (in the private root) on top of `path`.
+void Child::bind(const char* from, int directory, const char* path, unsigned attributes) {
+  long copy = ::syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  check(copy, from);
+  mount_attr attr{};
+  attr.attr_set = attributes;
+  check(::syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &attr, sizeof attr), from);
+  attach(static_cast<int>(copy), directory, path, path);
+}
+
+// Makes a part of a mounted tree read-only, by a read-only mount of itself.
+void Child::lock_part(int directory, const char* path) {
+  long copy = ::syscall(SYS_open_tree, directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+  if (copy < 0 && errno == ENOENT) return;
+  check(copy, path);
+  mount_attr attr{};
+  attr.attr_set = MOUNT_ATTR_RDONLY;
+  check(::syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &attr, sizeof attr), path);
+  attach(static_cast<int>(copy), directory, path, path);
+}
+
+void Child::mount_overlay() {
+  attach(fd(Passed::kLower), AT_FDCWD, "lower", "attach the template");
+  attach(fd(Passed::kDisk), AT_FDCWD, "disk", "attach the disk");
+  attach(fd(Passed::kKit), AT_FDCWD, "kit", "attach the kit");
+  // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No nosuid:
+  // sudo must work; the ids that a setuid program can reach are all of this sandbox.
+  const char* const options[][2] = {{"lowerdir", "/lower"}, {"upperdir", "/disk/upper"}, {"workdir", "/disk/work"},
+                                    {"userxattr", nullptr}, {nullptr, nullptr}};
+  int overlay = new_mount("overlay", options, MOUNT_ATTR_NODEV);
+  attach(overlay, AT_FDCWD, "root", "attach the root");
+  root_ = open_in(AT_FDCWD, "root", O_PATH | O_DIRECTORY, "open the root");
+}
+
+void Child::mount_proc() {
+  const char* const none[][2] = {{nullptr, nullptr}};
+  attach(new_mount("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), root_, "proc", "mount /proc");
+  proc_ = open_in(root_, "proc", O_PATH | O_DIRECTORY, "open /proc");
+  namespace_limits_ = open_in(proc_, "sys/user", O_PATH | O_DIRECTORY, "open /proc/sys/user");
+  for (const char* path : kReadOnlyProc) lock_part(proc_, path);
+  for (const Masked& masked : kMaskedProc) {
+    struct stat before{}, after{};
+    if (::fstatat(proc_, masked.path, &before, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    bind(masked.directory ? "/kit/empty" : "/kit/null", proc_, masked.path,
+         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    // Seen to be masked, not believed to be.
+    if (::fstatat(proc_, masked.path, &after, AT_SYMLINK_NOFOLLOW) != 0 || after.st_dev == before.st_dev) {
+      errno = EIO;
+      fail(masked.path);
+    }
+  }
+}
+
+void Child::mount_dev() {
+  bind("/kit/dev", root_, "dev", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  int dev = open_in(root_, "dev", O_PATH | O_DIRECTORY, "open /dev");
+  const char* const pts[][2] = {{"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"},
+                                {nullptr, nullptr}};
+  attach(new_mount("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), dev, "pts", "mount /dev/pts");
+  char size[24];
+  std::snprintf(size, sizeof size, "%llu", static_cast<unsigned long long>(plan_.order.shm_bytes));
+  const char* const shm[][2] = {{"size", size}, {"nr_inodes", "65536"}, {"mode", "1777"}, {nullptr, nullptr}};
+  attach(new_mount("tmpfs", shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), dev, "shm", "mount /dev/shm");
+  ::close(dev);
+}
+
+void Child::mount_sys() {
+  bind("/kit/sys", root_, "sys", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+void Child::build_root() {
+  mount_overlay();
+  mount_proc();
+  mount_dev();
+  mount_sys();
+  forbid_namespaces();
+}
+
+// KERNEL: with both arguments ".", the old root ends up below the new one at the same place, where it can be
+// detached without a directory for it (pivot_root(2)).
+void Child::enter_root() {
+  check(::fchdir(root_), "enter the root");
+  check(::syscall(SYS_pivot_root, ".", "."), "pivot_root");
+  check(::syscall(SYS_umount2, ".", kMntDetach), "detach the old root");
+  check(::chdir("/"), "enter /");
+}
+
+void Child::set_identity() {
+  check(::sethostname(plan_.order.hostname, std::strlen(plan_.order.hostname)), "set the host name");
+  // Without this all sandboxes would share the launcher's session keyring.
+  check(::syscall(SYS_keyctl, kKeyctlJoinSession, nullptr), "join a session keyring");
+}
+
+// The seccomp filter refuses new namespaces too; this holds even where it has a hole. Per user namespace (namespaces(7)).
+// KERNEL: every detached mount is a mount namespace of its own, so this comes after the last mount. The directory was
+// opened before it was made read-only.
+void Child::forbid_namespaces() {
+  for (const char* path : kNamespaceLimits) {
+    int file = ::openat(namespace_limits_, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0 && errno == ENOENT) continue;  // a kind that this kernel lacks
+    check(file, path);
+    if (::write(file, "0", 1) != 1) fail(path);
+    ::close(file);
+  }
+}
+
+void Child::set_limits() {
+  const rlimit none{0, 0};
+  check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
+  rlimit memlock{kLockedMemory, kLockedMemory};
+  check(::setrlimit(RLIMIT_MEMLOCK, &memlock), "limit locked memory");
+}
+
+// Everything stays allowed below / but making device nodes; any ruleset also forbids changing mounts.
+void Child::landlock() {
+  if (plan_.landlock_abi < 2) return;
+  struct {
+    std::uint64_t files, network, scoped;
+  } attr{};
+  attr.files = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_REFER;
+  if (plan_.landlock_abi >= 6) attr.scoped = kLandlockScopes;
+  long ruleset = ::syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+  check(ruleset, "make a Landlock ruleset");
+  landlock_path_beneath_attr everywhere{};
+  everywhere.allowed_access = LANDLOCK_ACCESS_FS_REFER;
+  everywhere.parent_fd = root_;
+  check(::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0), "Landlock rule");
+  check(::syscall(SYS_landlock_restrict_self, ruleset, 0), "restrict by Landlock");
+}
+
+void Child::drop_bounding_set() {
+  for (int capability = 0; capability <= 63; ++capability) {
+    if ((kCapabilities >> capability & 1u) != 0) continue;
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) {
+      if (errno == EINVAL) break;  // past the last one that this kernel knows
+      fail("drop a capability");
+    }
+  }
+}
+
+// KERNEL: without no_new_privs (which would break sudo) installing a filter takes CAP_SYS_ADMIN in the task's user
+// namespace (seccomp(2)), so this comes before the capabilities go.
+void Child::install_filter() {
+  for (const sock_fprog& filter : plan_.filters) {
+    check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &filter), "install a filter");
+  }
+}
+
+void Child::drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  data[0].permitted = data[0].effective = static_cast<std::uint32_t>(kCapabilities);
+  data[1].permitted = data[1].effective = static_cast<std::uint32_t>(kCapabilities >> 32);
+  check(::syscall(SYS_capset, &header, data), "reduce capabilities");
+}
+
+// The numbers below kFirstOwnFd of the launcher hold nothing of worth, so no copy overwrites a source.
+void Child::place_descriptors() {
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  check(null, "open /dev/null");
+  struct stat info{};
+  if (::fstat(null, &info) != 0 || !S_ISCHR(info.st_mode) || info.st_rdev != kNullDevice) {
+    errno = EIO;
+    fail("/dev/null is not itself");
+  }
+  check(::syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_CLOEXEC), "mark descriptors");
+  const struct { int number; int source; } places[] = {
+      {0, null}, {1, null}, {2, null},
+      {kGuestBootFd, fd(Passed::kBoot)},
+      {kGuestListenFd, fd(Passed::kListener)},
+      {kGuestMemoryEventsFd, fd(Passed::kMemoryEvents)},
+      {kGuestMemoryUsageFd, fd(Passed::kMemoryUsage)},
+      {kGuestMemoryStatFd, fd(Passed::kMemoryStat)},
+      {kGuestCpuUsageFd, fd(Passed::kCpuUsage)},
+  };
+  for (const auto& place : places) check(::dup3(place.source, place.number, 0), "place a descriptor");
+}
+
+void Child::exec_guestd() {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  char name[] = "atoll-guestd", flag[] = "--boot-fd", number[] = "3";
+  static_assert(kGuestBootFd == 3);
+  char* arguments[] = {name, flag, number, nullptr};
+  char* environment[] = {nullptr};
+  report(0, "", 0);
+  ::syscall(SYS_execveat, fd(Passed::kGuestd), "", arguments, environment, AT_EMPTY_PATH);
+  fail("exec the guest daemon");
+}
+
+void Child::run() {
+  join_cgroups();
+  wait_for_maps();
+  report_.released_ns = now_ns();
+  become_root();
+  build_root();
+  report_.mounted_ns = now_ns();
+  enter_root();
+  report_.pivoted_ns = now_ns();
+  place_descriptors();
+  set_identity();
+  set_limits();
+  landlock();
+  drop_bounding_set();
+  install_filter();
+  drop_capabilities();
+  report_.confined_ns = now_ns();
+  exec_guestd();
+}
+
+}  // namespace
+
+void run_child(const ChildPlan& plan) { Child(plan).run(); }
+
+}  // namespace atl::runner::container

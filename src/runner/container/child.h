@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sandbox of the container tier does between its birth and the guest daemon.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <span>
+
+#include "runner/launch.h"
+#include "runner/launcher.h"
+
+namespace atl::runner::container {
+
+struct ChildPlan {
+  const LaunchOrder& order;
+  const PassedFds& fds;
+  int release_read;          // one byte comes when the id maps are written; end of file: the launcher is dead
+  int release_write;         // the copy that must be closed for that
+  std::span<const sock_fprog> filters;
+  int landlock_abi;
+};
+
+// Numbers at which the guest daemon finds its descriptors; what it is told in GuestBoot.
+inline constexpr int kGuestBootFd = 3;
+inline constexpr int kGuestListenFd = 4;
+inline constexpr int kGuestMemoryEventsFd = 5;
+inline constexpr int kGuestMemoryUsageFd = 6;
+inline constexpr int kGuestMemoryStatFd = 7;
+inline constexpr int kGuestCpuUsageFd = 8;
+
+// Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in _exit.
+[[noreturn]] void run_child(const ChildPlan& plan);
+
+}  // namespace atl::runner::container

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runner/driver.h"
+#include "runner/launcher.h"
+#include "runner/templates.h"
+
+namespace atl::runner::container {
+
+// The container tier: namespaces, cgroups, seccomp and Landlock of the shared kernel.
+class ContainerDriver final : public Driver {
+ public:
+  // `guestd`: the guest daemon's program, in a sealed memory file. All are borrowed.
+  ContainerDriver(Launcher& launcher, TemplateCache& templates, sys::Cgroups& cgroups, int guestd);
+
+  model::Tier tier() const override { return model::Tier::kContainer; }
+  Capabilities capabilities() const override { return {}; }
+  Result<void> prepare(const std::string& build) override { return templates_.prepare(build); }
+  void forget(const std::string& build) override { templates_.forget(build); }
+  Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
+  Result<void> stop(const Running& running) override;
+  Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;
+
+ private:
+  Result<void> wait_for_exec(int status_pipe, StepTimes& times);
+
+  Launcher& launcher_;
+  TemplateCache& templates_;
+  sys::Cgroups& cgroups_;
+  int guestd_;
+};
+
+// Copies a program into a memory file that nobody can change any more (memfd_create(2), sealed).
+Result<sys::Fd> seal_program(const std::string& path);
+
+}  // namespace atl::runner::container

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sandbox of the container tier may do: capabilities, hidden and read-only parts of /proc, system calls.
+// Data only; docs/decisions/0012 has the reasons.
+#pragma once
+
+#include <linux/capability.h>
+#include <sys/sysmacros.h>
+
+#include <cstdint>
+
+#include "sys/seccomp/filter.h"
+
+namespace atl::runner::container {
+
+// What apt-get, sudo, useradd, chown and servers on low ports need of root. Not among them: SYS_ADMIN, NET_ADMIN,
+// NET_RAW, MKNOD, SYS_PTRACE, SYS_RESOURCE, SYS_NICE, DAC_READ_SEARCH (open_by_handle_at).
+inline constexpr std::uint64_t kCapabilities =
+    1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID | 1ull << CAP_KILL |
+    1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | 1ull << CAP_SETFCAP |
+    1ull << CAP_NET_BIND_SERVICE | 1ull << CAP_SYS_CHROOT | 1ull << CAP_AUDIT_WRITE;
+
+inline constexpr std::uint64_t kLockedMemory = 8ull << 20;
+inline const dev_t kNullDevice = makedev(1, 3);
+
+// Below /proc. The user 0 of a sandbox owns none of these; read-only is the second lock.
+inline constexpr const char* kReadOnlyProc[] = {"sys", "bus", "fs", "irq", "sysrq-trigger"};
+
+struct Masked {
+  const char* path;
+  bool directory;
+};
+// Facts about the host or its other users that are world-readable, and files that were abused before.
+inline constexpr Masked kMaskedProc[] = {
+    {"acpi", true},        {"scsi", true},       {"driver", true},     {"pressure", true},
+    {"kcore", false},      {"keys", false},      {"key-users", false}, {"kallsyms", false},
+    {"timer_list", false}, {"latency_stats", false}, {"sched_debug", false}, {"interrupts", false},
+    {"softirqs", false},   {"schedstat", false}, {"cmdline", false},   {"diskstats", false},
+    {"partitions", false}, {"swaps", false},     {"modules", false},   {"config.gz", false},
+    {"kpagecount", false}, {"zoneinfo", false},  {"vmstat", false},
+};
+
+// Below /proc/sys/user; each is set to 0 for the sandbox's user namespace.
+inline constexpr const char* kNamespaceLimits[] = {
+    "max_user_namespaces", "max_mnt_namespaces",  "max_pid_namespaces",
+    "max_net_namespaces",  "max_ipc_namespaces",  "max_uts_namespaces",
+    "max_cgroup_namespaces", "max_time_namespaces",
+};
+
+// The system call filter is two programs; the kernel takes the stricter answer. libseccomp cannot express "allowed
+// unless an argument is one of these" in one table.
+sys::FilterPolicy allowed_calls();      // by number; the rest is refused
+sys::FilterPolicy refused_arguments();  // of calls that are allowed else
+
+}  // namespace atl::runner::container

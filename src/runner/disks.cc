@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/disks.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "runner/disk_image.h"
+#include "sys/files.h"
+
+namespace atl::runner {
+namespace {
+
+constexpr Millis kRetryAfterError{1000};
+constexpr std::string_view kSuffix = ".img";
+
+std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kDiskGrain - 1) / kDiskGrain * kDiskGrain; }
+
+}  // namespace
+
+DiskPool::DiskPool(std::string directory) : directory_(std::move(directory)) {}
+
+DiskPool::~DiskPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  for (const Ready& ready : ready_) ::unlink(ready.path.c_str());
+}
+
+Result<void> DiskPool::start(const std::set<std::string>& keep, std::uint64_t bytes, std::uint32_t ready) {
+  TRY(std::vector<std::string> names, sys::list_directory(directory_));
+  for (const std::string& name : names) {
+    bool image = name.ends_with(kSuffix);
+    if (image && keep.contains(name.substr(0, name.size() - kSuffix.size()))) continue;
+    if (::unlink((directory_ + "/" + name).c_str()) != 0 && errno != ENOENT) {
+      return Error::from_errno(errno, fmt::format("remove {}/{}", directory_, name));
+    }
+    FAULT("runner.sweep.after_disk");
+  }
+  bytes_ = rounded(bytes);
+  wanted_ = ready;
+  // Found by doing: without one disk nothing can start.
+  TRY(Ready first, make(bytes_));
+  ready_.push_back(std::move(first));
+  thread_ = std::thread([this] { run(); });
+  return success();
+}
+
+void DiskPool::set_ready(std::uint64_t bytes, std::uint32_t count) {
+  std::lock_guard lock(mutex_);
+  wanted_ = count;
+  if (rounded(bytes) != bytes_) {
+    bytes_ = rounded(bytes);
+    for (const Ready& ready : ready_) ::unlink(ready.path.c_str());
+    ready_.clear();
+  }
+  changed_.notify_all();
+}
+
+Result<std::string> DiskPool::template_for(std::uint64_t bytes) {
+  // Also keeps two threads from making the same one.
+  std::lock_guard lock(template_mutex_);
+  std::string path = fmt::format("{}/template-{}", directory_, bytes);
+  if (templates_.contains(bytes)) return path;
+  TRY_VOID(make_template_image(path, bytes));
+  templates_.insert(bytes);
+  return path;
+}
+
+Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes) {
+  TRY(std::string origin, template_for(bytes));
+  std::uint64_t number;
+  {
+    std::lock_guard lock(mutex_);
+    number = next_++;
+  }
+  Ready ready;
+  ready.path = fmt::format("{}/ready-{}{}", directory_, number, kSuffix);
+  Result<void> copied = copy_sparse(origin, ready.path);
+  Result<sys::Fd> mount = copied.ok() ? mount_image(ready.path) : Result<sys::Fd>(std::move(copied).error());
+  if (!mount.ok()) {
+    ::unlink(ready.path.c_str());
+    return std::move(mount).error();
+  }
+  ready.disk.mount = std::move(*mount);
+  return ready;
+}
+
+void DiskPool::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (ready_.size() >= wanted_) {
+      changed_.wait(lock, [this] { return stop_ || ready_.size() < wanted_; });
+      continue;
+    }
+    std::uint64_t bytes = bytes_;
+    lock.unlock();
+    Result<Ready> made = make(bytes);
+    FAULT("runner.disk.after_make");
+    lock.lock();
+    if (!made.ok()) {
+      log::warn("disk not made", {{"error", made.error().message()}});
+      changed_.wait_for(lock, kRetryAfterError, [this] { return stop_; });
+    } else if (bytes == bytes_ && !stop_) {
+      ready_.push_back(std::move(*made));
+    } else {
+      ::unlink(made->path.c_str());
+    }
+  }
+}
+
+Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
+  Ready ready;
+  {
+    std::lock_guard lock(mutex_);
+    if (rounded(bytes) == bytes_ && !ready_.empty()) {
+      ready = std::move(ready_.front());
+      ready_.pop_front();
+      changed_.notify_all();
+    }
+  }
+  if (!ready.disk.mount) {
+    TRY(ready, make(rounded(bytes)));
+  }
+  std::string path = fmt::format("{}/{}{}", directory_, sandbox, kSuffix);
+  if (::rename(ready.path.c_str(), path.c_str()) != 0) {
+    int error = errno;
+    ::unlink(ready.path.c_str());
+    return Error::from_errno(error, fmt::format("rename to {}", path));
+  }
+  return std::move(ready.disk);
+}
+
+void DiskPool::remove(const std::string& sandbox) {
+  ::unlink(fmt::format("{}/{}{}", directory_, sandbox, kSuffix).c_str());
+}
+
+}  // namespace atl::runner

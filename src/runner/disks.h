@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writable layers of sandboxes: one sparse ext4 image each, so that space and inodes are bounded on any file system of
+// the host, with a pool of ready ones. `<directory>/<sandbox>.img`; ready ones are `ready-<number>.img`.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "sys/fd.h"
+
+namespace atl::runner {
+
+struct Disk {
+  sys::Fd mount;  // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
+};
+
+class DiskPool {
+ public:
+  explicit DiskPool(std::string directory);
+  ~DiskPool();
+
+  // Removes every image but those of `keep` (sandbox ids), finds out that disks can be made, starts the background thread.
+  Result<void> start(const std::set<std::string>& keep, std::uint64_t bytes, std::uint32_t ready);
+  void set_ready(std::uint64_t bytes, std::uint32_t count);
+
+  // A disk of this size under the sandbox's name; made on the spot when none is ready.
+  Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes);
+  // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
+  void remove(const std::string& sandbox);
+
+ private:
+  struct Ready {
+    std::string path;
+    Disk disk;
+  };
+  void run();
+  Result<Ready> make(std::uint64_t bytes);
+  Result<std::string> template_for(std::uint64_t bytes);
+
+  const std::string directory_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::mutex template_mutex_;
+  std::set<std::uint64_t> templates_;  // sizes whose template this process has made
+  std::deque<Ready> ready_;
+  std::uint64_t bytes_ = 0;
+  std::uint32_t wanted_ = 0;
+  std::uint64_t next_ = 0;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+// Sizes are rounded up to this, so that few templates serve all.
+inline constexpr std::uint64_t kDiskGrain = 64ull << 20;
+
+}  // namespace atl::runner

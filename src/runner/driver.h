@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Driver: the code that implements one tier. The service leases what every tier needs (slot, disk, cgroup) and keeps the
+// records; a driver only turns leases into running processes and back. What a tier can do is data (Capabilities), so
+// nothing outside the drivers asks which tier it is.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/runner_protocol.h"
+#include "model/sandbox.h"
+#include "runner/disks.h"
+#include "runner/slots.h"
+#include "sys/cgroup.h"
+#include "sys/fd.h"
+
+namespace atl::runner {
+
+struct Capabilities {
+  bool pause = false;
+  bool memory_snapshot = false;
+  bool disk_snapshot = false;
+  bool fork = false;
+};
+
+// What to start.
+struct StartSpec {
+  std::string sandbox;
+  std::uint64_t generation = 0;
+  std::string build;
+  model::Limits limits;
+  std::array<std::uint8_t, 32> internal_token{};
+  std::uint64_t launch_id = 0;  // ours; names this start in reports of the launcher
+};
+
+// What a start may use. The service owns it and takes it back when the start fails.
+struct Leases {
+  Slot slot;
+  Disk disk;
+  sys::CgroupHandles cgroup;
+};
+
+using StepTimes = std::array<std::uint32_t, model::wire::kStartSteps>;  // microseconds, by model::wire::StartStep
+
+struct Started {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  sys::Fd pidfd;
+};
+
+// A sandbox that runs, as a driver sees it.
+struct Running {
+  std::string sandbox;
+  pid_t pid = 0;
+  int pidfd = -1;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual model::Tier tier() const = 0;
+  virtual Capabilities capabilities() const = 0;
+  // Everything a later start of this build can use: opens the template. Blocking, may take milliseconds.
+  virtual Result<void> prepare(const std::string& build) = 0;
+  // Drops what prepare() keeps.
+  virtual void forget(const std::string& build) = 0;
+  // Blocking, bounded by kStartBound. On error nothing of the sandbox runs any more.
+  virtual Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) = 0;
+  virtual Result<void> pause(const Running& running);
+  virtual Result<void> resume(const Running& running);
+  virtual Result<void> snapshot(const Running& running);
+  virtual Result<Started> restore(const StartSpec& spec, Leases& leases, StepTimes& times);
+  // Ends all processes and waits for the kernel to say so; kDeadline when one did not go within kStopBound.
+  virtual Result<void> stop(const Running& running) = 0;
+  // Disk use in bytes: used, total.
+  virtual Result<std::array<std::uint64_t, 2>> inspect(const Running& running) = 0;
+};
+
+inline constexpr Millis kStartBound{10'000};
+inline constexpr Millis kStopBound{5'000};
+
+// The refusal of a capability that a tier does not have.
+Error unsupported(model::Tier tier, std::string_view capability);
+
+}  // namespace atl::runner

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/firewall.h"
+
+#include <nftables/libnftables.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "model/guest_boot.h"
+#include "runner/names.h"
+#include "runner/special_ranges.h"
+#include "sys/files.h"
+
+namespace atl::runner {
+namespace {
+
+constexpr int kFlowsPerSlot = 4096;
+constexpr int kNewFlowsPerSecond = 500;
+constexpr int kNewFlowsBurst = 1000;
+
+// Priorities: before connection tracking (raw), and just before the host's own filter chains. An accept here does
+// not overrule a drop there: each base chain has its say.
+constexpr std::string_view kChains = R"(
+  chain early {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname != @slots return
+    meta nfproto != ipv4 drop
+    ip saddr != {inside} counter name spoofed drop
+    ct original zone set iifname map @zones
+  }}
+  chain to_host {{
+    type filter hook input priority filter - 10; policy accept;
+    iifname != @slots return
+    ct direction reply ct state established accept
+    counter name refused drop
+  }}
+  chain through {{
+    type filter hook forward priority filter - 10; policy accept;
+    iifname @slots goto from_slot
+    oifname @slots goto to_slot
+  }}
+  chain from_slot {{
+    oifname @slots goto refuse
+    ip daddr @special goto refuse
+    fib daddr type != unicast goto refuse
+    ct state invalid drop
+    ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
+    ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
+    iifname . ip daddr @allow accept
+    iifname . ip daddr @deny goto refuse
+    iifname @open accept
+    goto refuse
+  }}
+  chain to_slot {{
+    ct direction reply ct state established,related accept
+    drop
+  }}
+  chain refuse {{
+    counter name refused
+    meta l4proto tcp reject with tcp reset
+    limit rate 100/second reject with icmpx admin-prohibited
+    drop
+  }}
+  chain leave {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr {inside} oifname != @slots masquerade
+  }}
+)";
+
+bool plainly_open(const model::NetworkRules& rules) { return rules == model::NetworkRules{}; }
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  return out;
+}
+
+std::string elements(const std::vector<std::string>& parts) {
+  return parts.empty() ? "" : fmt::format("elements = {{ {} }}", join(parts));
+}
+
+std::vector<std::string> keyed(std::uint32_t slot, const std::vector<model::Cidr>& blocks) {
+  std::vector<std::string> out;
+  for (const model::Cidr& block : without_nested(blocks)) {
+    out.push_back(fmt::format("\"{}\" . {}", link_name(slot), model::format_cidr(block)));
+  }
+  return out;
+}
+
+std::string special_ranges() {
+  std::vector<std::string> parts;
+  for (const SpecialRange& range : kSpecialRanges) {
+    parts.push_back(model::format_cidr({range.address, range.prefix}));
+  }
+  return join(parts);
+}
+
+// Forwarding is a switch of the whole host, so it is turned only when it is needed, and said.
+Result<void> enable_forwarding() {
+  constexpr char kSwitch[] = "/proc/sys/net/ipv4/ip_forward";
+  TRY(std::string now, sys::read_file(kSwitch));
+  if (now.starts_with("1")) return success();
+  TRY_VOID(sys::write_file(kSwitch, "1"));
+  log::info("enabled IPv4 forwarding on this host, so that sandboxes reach the internet", {{"sysctl", "net.ipv4.ip_forward"}});
+  return success();
+}
+
+}  // namespace
+
+std::vector<model::Cidr> without_nested(const std::vector<model::Cidr>& blocks) {
+  auto word = [](const model::Cidr& block) {
+    return static_cast<std::uint32_t>(block.address[0]) << 24 | static_cast<std::uint32_t>(block.address[1]) << 16 |
+           static_cast<std::uint32_t>(block.address[2]) << 8 | block.address[3];
+  };
+  std::vector<model::Cidr> sorted = blocks;
+  std::sort(sorted.begin(), sorted.end(), [&](const model::Cidr& a, const model::Cidr& b) {
+    return std::pair(word(a), a.prefix) < std::pair(word(b), b.prefix);
+  });
+  std::vector<model::Cidr> out;
+  for (const model::Cidr& block : sorted) {
+    // Blocks are nested or disjoint, and a containing one sorts before those in it.
+    if (!out.empty()) {
+      std::uint64_t mask = out.back().prefix == 0 ? 0 : ~0u << (32 - out.back().prefix);
+      if ((word(block) & mask) == word(out.back())) continue;
+    }
+    out.push_back(block);
+  }
+  return out;
+}
+
+Firewall::Firewall(std::string instance, SlotRange range) : name_(std::move(instance)), range_(range) {}
+
+Firewall::~Firewall() {
+  if (context_ != nullptr) nft_ctx_free(context_);
+}
+
+Result<std::string> Firewall::run(const std::string& commands, bool terse) {
+  if (context_ == nullptr) {
+    context_ = nft_ctx_new(NFT_CTX_DEFAULT);
+    if (context_ == nullptr) return make_error(Code::kUnavailable, "libnftables cannot start");
+    nft_ctx_buffer_output(context_);
+    nft_ctx_buffer_error(context_);
+  }
+  nft_ctx_output_set_flags(context_, terse ? NFT_CTX_OUTPUT_TERSE | NFT_CTX_OUTPUT_STATELESS : 0);
+  if (nft_run_cmd_from_buffer(context_, commands.c_str()) != 0) {
+    std::string_view reason = nft_ctx_get_error_buffer(context_);
+    return make_error(Code::kInternal, "nftables: {}", trim(reason.substr(0, reason.find('\n'))))
+        .with_hint(fmt::format("the kernel needs nf_tables with inet, fib, conntrack and NAT support, and \"{}\" "
+                               "must not be a word of nft's language", name_));
+  }
+  return std::string(nft_ctx_get_output_buffer(context_));
+}
+
+std::string Firewall::table() const {
+  std::vector<std::string> all, open, zones, allow, deny;
+  for (std::uint32_t i = 0; i < range_.count; ++i) {
+    std::uint32_t slot = range_.first + i;
+    std::string link = fmt::format("\"{}\"", link_name(slot));
+    all.push_back(link);
+    zones.push_back(fmt::format("{} : {}", link, conntrack_zone(slot)));
+    auto found = rules_.find(slot);
+    if (found == rules_.end() || found->second.internet) open.push_back(link);
+    if (found == rules_.end()) continue;
+    for (std::string& part : keyed(slot, found->second.allow)) allow.push_back(std::move(part));
+    for (std::string& part : keyed(slot, found->second.deny)) deny.push_back(std::move(part));
+  }
+  std::string text = fmt::format("table inet {0}\ndelete table inet {0}\ntable inet {0} {{\n", name_);
+  text += "  counter refused {}\n  counter spoofed {}\n";
+  text += fmt::format("  set slots {{ type ifname; {} }}\n", elements(all));
+  text += fmt::format("  set open {{ type ifname; {} }}\n", elements(open));
+  text += fmt::format("  map zones {{ typeof iifname : ct zone; {} }}\n", elements(zones));
+  text += fmt::format("  set special {{ type ipv4_addr; flags interval; elements = {{ {} }} }}\n", special_ranges());
+  text += fmt::format("  set allow {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(allow));
+  text += fmt::format("  set deny {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(deny));
+  text += fmt::format("  set rate {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
+  text += fmt::format("  set flows {{ type ifname; size {}; flags dynamic; }}\n", kMaxSlots);
+  text += fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("rate", kNewFlowsPerSecond),
+                      fmt::arg("burst", kNewFlowsBurst), fmt::arg("flows", kFlowsPerSlot));
+  return text + "}\n";
+}
+
+Result<void> Firewall::install_locked() {
+  Result<std::string> done = run(table());
+  if (!done.ok()) return std::move(done).error();
+  TRY(installed_, run(fmt::format("list table inet {}", name_), true));
+  return enable_forwarding();
+}
+
+Result<void> Firewall::install(std::map<std::uint32_t, model::NetworkRules> rules) {
+  std::lock_guard lock(mutex_);
+  rules_ = std::move(rules);
+  return install_locked();
+}
+
+std::string Firewall::element_changes(std::uint32_t slot, const model::NetworkRules& from,
+                                      const model::NetworkRules& to) const {
+  std::string out;
+  auto change = [&](const char* verb, const char* set, const std::vector<std::string>& parts) {
+    if (!parts.empty()) out += fmt::format("{} element inet {} {} {{ {} }}\n", verb, name_, set, join(parts));
+  };
+  std::vector<std::string> link = {fmt::format("\"{}\"", link_name(slot))};
+  // What closes comes before what opens; the kernel applies all or nothing anyway.
+  if (from.internet && !to.internet) change("delete", "open", link);
+  change("delete", "allow", keyed(slot, from.allow));
+  change("delete", "deny", keyed(slot, from.deny));
+  change("add", "deny", keyed(slot, to.deny));
+  change("add", "allow", keyed(slot, to.allow));
+  if (!from.internet && to.internet) change("add", "open", link);
+  return out;
+}
+
+Result<void> Firewall::apply(std::uint32_t slot, const model::NetworkRules& rules) {
+  std::lock_guard lock(mutex_);
+  auto found = rules_.find(slot);
+  model::NetworkRules now = found == rules_.end() ? model::NetworkRules{} : found->second;
+  if (now == rules) return success();
+  Result<std::string> done = run(element_changes(slot, now, rules));
+  if (!done.ok()) return std::move(done).error();
+  if (plainly_open(rules)) rules_.erase(slot); else rules_[slot] = rules;
+  return success();
+}
+
+Result<bool> Firewall::repair() {
+  std::lock_guard lock(mutex_);
+  Result<std::string> now = run(fmt::format("list table inet {}", name_), true);
+  if (now.ok() && *now == installed_) return false;
+  TRY_VOID(install_locked());
+  return true;
+}
+
+void Firewall::remove() {
+  std::lock_guard lock(mutex_);
+  static_cast<void>(run(fmt::format("table inet {0}\ndelete table inet {0}\n", name_)));
+}
+
+}  // namespace atl::runner

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The egress rules of all slots: one nftables table, made in one transaction, changed in batches, with sets keyed by the
+// slot's link. A packet belongs to the slot that it came from, whatever it says. Rules are checked for every packet, not
+// only the first of a flow, so that a narrowed policy cuts open flows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/sandbox.h"
+#include "runner/slots.h"
+
+struct nft_ctx;
+
+namespace atl::runner {
+
+class Firewall {
+ public:
+  Firewall(std::string instance, SlotRange range);
+  ~Firewall();
+
+  // Replaces our table: every slot of the range gets policy `open`, but those in `rules` get theirs. Atomic.
+  Result<void> install(std::map<std::uint32_t, model::NetworkRules> rules);
+  // In force when this returns.
+  Result<void> apply(std::uint32_t slot, const model::NetworkRules& rules);
+  // After a change of the ruleset by someone: puts our table back if it is not as we left it. True when it had to.
+  Result<bool> repair();
+  // Takes the table away. Only when no sandbox is left.
+  void remove();
+
+ private:
+  Result<std::string> run(const std::string& commands, bool terse = false);
+  std::string table() const;
+  Result<void> install_locked();
+  std::string element_changes(std::uint32_t slot, const model::NetworkRules& from, const model::NetworkRules& to) const;
+
+  const std::string name_;
+  const SlotRange range_;
+  std::mutex mutex_;
+  nft_ctx* context_ = nullptr;
+  std::map<std::uint32_t, model::NetworkRules> rules_;  // of slots that are not plainly open
+  std::string installed_;                               // our table without counters and elements, as the kernel shows it
+};
+
+// Lists without those blocks that lie in another one, since the kernel's sets refuse overlaps.
+std::vector<model::Cidr> without_nested(const std::vector<model::Cidr>& blocks);
+
+}  // namespace atl::runner

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The launcher process. Single-threaded, with a private root that holds /proc and four empty directories, so that the
+// mount namespaces of sandboxes are cheap to copy and hold nothing of the host.
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "runner/container/child.h"
+#include "runner/launcher.h"
+#include "runner/names.h"
+#include "sys/files.h"
+#include "sys/mount.h"
+#include "sys/process.h"
+#include "sys/seqpacket.h"
+
+namespace atl::runner {
+namespace {
+
+using sys::Fd;
+
+constexpr int kFirstOwnFd = 64;  // below it are the descriptors that sandboxes start with
+
+std::uint64_t now_ns() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+std::uint32_t us_since(std::uint64_t start_ns) { return static_cast<std::uint32_t>((now_ns() - start_ns) / 1000); }
+
+// Moves a descriptor out of the range that children fill.
+void move_up(Fd& fd) {
+  int up = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstOwnFd);
+  if (up >= 0) fd = Fd(up);
+}
+
+class LauncherProcess {
+ public:
+  LauncherProcess(const LauncherConfig& config, std::vector<Fd> orders, Fd exits)
+      : config_(config), orders_(std::move(orders)), exits_(std::move(exits)) {
+    for (const sys::FilterProgram& program : config.filters) {
+      filters_.push_back({static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())});
+    }
+  }
+
+  Result<void> prepare();
+  [[noreturn]] void run();
+
+ private:
+  Result<void> enter_private_root();
+  Result<void> fill_low_descriptors();
+  void reap();
+  bool serve(int channel);
+  LaunchAnswer launch(const LaunchOrder& order, const PassedFds& fds, Fd& result);
+  LaunchAnswer make_userns(const LaunchOrder& order, Fd& result);
+  static int write_maps(pid_t pid, std::uint32_t base);
+
+  const LauncherConfig& config_;
+  std::vector<sock_fprog> filters_;
+  std::vector<Fd> orders_;
+  Fd exits_;
+  Fd home_netns_;
+  Fd signals_;
+  std::map<pid_t, std::uint64_t> children_;  // launch ids
+};
+
+Result<void> LauncherProcess::enter_private_root() {
+  TRY_VOID(sys::enter_private_mount_namespace());
+  TRY(Fd root, sys::mount_new("tmpfs", {{"size", "64k"}, {"mode", "0755"}}, sys::kNoSuid | sys::kNoDev));
+  for (const char* name : {"proc", "lower", "disk", "kit", "root"}) {
+    if (::mkdirat(root.get(), name, 0755) != 0) return Error::from_errno(errno, fmt::format("mkdir {}", name));
+  }
+  TRY_VOID(sys::attach_mount(root.get(), config_.stage));
+  TRY(Fd proc, sys::mount_new("proc", {}, sys::kNoSuid | sys::kNoDev | sys::kNoExec));
+  TRY_VOID(sys::attach_mount(proc.get(), config_.stage + "/proc"));
+  if (::chdir(config_.stage.c_str()) != 0) return Error::from_errno(errno, "enter the stage");
+  if (::syscall(SYS_pivot_root, ".", ".") != 0) return Error::from_errno(errno, "pivot_root of the launcher");
+  TRY_VOID(sys::unmount_lazily("."));
+  if (::chdir("/") != 0) return Error::from_errno(errno, "enter the private root");
+  return success();
+}
+
+// Sandboxes get their descriptors at fixed low numbers; nothing of ours may ever be there.
+Result<void> LauncherProcess::fill_low_descriptors() {
+  for (Fd& fd : orders_) move_up(fd);
+  for (Fd* fd : {&exits_, &home_netns_, &signals_}) move_up(*fd);
+  TRY(Fd filler, sys::open_file("/dev/null", O_RDWR));
+  for (int fd = 3; fd < kFirstOwnFd; ++fd) {
+    if (fd != filler.get() && ::dup3(filler.get(), fd, O_CLOEXEC) < 0) return Error::from_errno(errno, "fill descriptors");
+  }
+  if (filler.get() < kFirstOwnFd) filler.release();
+  return success();
+}
+
+Result<void> LauncherProcess::prepare() {
+  ::setsid();  // signals of the runner's terminal are not for us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "atoll-launcher");
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);
+  signals_ = Fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) return Error::from_errno(errno, "signalfd");
+  TRY(home_netns_, sys::open_file("/proc/self/ns/net", O_RDONLY));
+  TRY_VOID(fill_low_descriptors());
+  return enter_private_root();
+}
+
+void LauncherProcess::reap() {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {}
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    auto child = children_.find(pid);
+    if (child == children_.end()) continue;  // an orphan of a sandbox helper
+    LaunchExit report{child->second, pid, status};
+    children_.erase(child);
+    if (!sys::send_message(exits_.get(), sys::bytes_of(report)).ok()) ::_exit(0);
+  }
+}
+
+// Needs the rights of the parent user namespace, so the launcher does it for the child (user_namespaces(7)).
+int LauncherProcess::write_maps(pid_t pid, std::uint32_t base) {
+  std::string map = fmt::format("0 {} {}", base, kIdsPerSlot);
+  for (const char* file : {"gid_map", "uid_map"}) {
+    Result<void> written = sys::write_file(fmt::format("/proc/{}/{}", pid, file), map);
+    if (!written.ok()) return written.error().sys_errno() != 0 ? written.error().sys_errno() : EIO;
+  }
+  return 0;
+}
+
+LaunchAnswer failed(const LaunchOrder& order, int error, const char* what) {
+  LaunchAnswer answer{};
+  answer.launch_id = order.launch_id;
+  answer.error = error;
+  std::strncpy(answer.what, what, sizeof answer.what - 1);
+  return answer;
+}
+
+LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& fds, Fd& result) {
+  auto fd = [&](Passed which) { return fds[static_cast<std::size_t>(which)]; };
+  int release[2];
+  if (::pipe2(release, O_CLOEXEC) != 0) return failed(order, errno, "pipe");
+  Fd release_read(release[0]), release_write(release[1]);
+  container::ChildPlan plan{order, fds, release[0], release[1], filters_, config_.landlock_abi};
+
+  // The child must be born in the slot's network namespace: inside its user namespace it could not enter one that
+  // belongs to the host's (setns(2)).
+  if (::setns(fd(Passed::kNetns), CLONE_NEWNET) != 0) return failed(order, errno, "enter the slot");
+  clone_args args{};
+  int pidfd = -1;
+  args.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
+  args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  if (fd(Passed::kUnified) >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(fd(Passed::kUnified));
+  }
+  std::uint64_t start = now_ns();
+  long pid = ::syscall(SYS_clone3, &args, sizeof args);
+  if (pid == 0) container::run_child(plan);
+  int error = errno;
+  // Staying in the slot's namespace would keep it alive.
+  if (::setns(home_netns_.get(), CLONE_NEWNET) != 0) ::_exit(1);
+  if (pid < 0) return failed(order, error, "clone");
+  FAULT("launcher.after_clone");
+  result = Fd(pidfd);
+  children_[static_cast<pid_t>(pid)] = order.launch_id;
+  LaunchAnswer answer{};
+  answer.launch_id = order.launch_id;
+  answer.pid = static_cast<std::int32_t>(pid);
+  answer.clone_us = us_since(start);
+  start = now_ns();
+  error = write_maps(static_cast<pid_t>(pid), order.uid_base);
+  answer.maps_us = us_since(start);
+  FAULT("launcher.after_maps");
+  if (error != 0) {
+    static_cast<void>(sys::signal_process(pidfd, SIGKILL));
+    return failed(order, error, "write the id maps");
+  }
+  if (::write(release_write.get(), "", 1) != 1) return failed(order, errno, "release the child");
+  FAULT("launcher.before_answer");
+  return answer;
+}
+
+LaunchAnswer LauncherProcess::make_userns(const LaunchOrder& order, Fd& result) {
+  clone_args args{};
+  int pidfd = -1;
+  args.flags = CLONE_NEWUSER | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  long pid = ::syscall(SYS_clone3, &args, sizeof args);
+  if (pid == 0) {
+    for (;;) ::pause();
+  }
+  if (pid < 0) return failed(order, errno, "clone for a user namespace");
+  Fd child(pidfd);
+  int error = write_maps(static_cast<pid_t>(pid), order.uid_base);
+  Result<Fd> userns = sys::open_file(fmt::format("/proc/{}/ns/user", pid), O_RDONLY);
+  static_cast<void>(sys::signal_process(pidfd, SIGKILL));
+  if (error != 0 || !userns.ok()) return failed(order, error != 0 ? error : EIO, "make a user namespace");
+  result = std::move(*userns);
+  LaunchAnswer answer{};
+  answer.launch_id = order.launch_id;
+  return answer;
+}
+
+bool LauncherProcess::serve(int channel) {
+  LaunchOrder order{};
+  Result<sys::Received> received =
+      sys::receive_message(channel, std::as_writable_bytes(std::span<LaunchOrder, 1>(&order, 1)));
+  if (!received.ok() || received->size != sizeof order || received->truncated) return false;
+  PassedFds fds;
+  fds.fill(-1);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < kPassedCount; ++i) {
+    if ((order.present >> i & 1u) != 0 && next < received->fds.size()) fds[i] = received->fds[next++].get();
+  }
+  Fd result;
+  LaunchAnswer answer = order.kind == OrderKind::kUserns ? make_userns(order, result) : launch(order, fds, result);
+  int sent[1] = {result.get()};
+  std::span<const int> passed(sent, answer.error == 0 ? 1u : 0u);
+  return sys::send_message(channel, sys::bytes_of(answer), passed).ok();
+}
+
+void LauncherProcess::run() {
+  std::vector<pollfd> items;
+  for (const Fd& channel : orders_) items.push_back({channel.get(), POLLIN, 0});
+  items.push_back({signals_.get(), POLLIN, 0});
+  for (;;) {
+    if (::poll(items.data(), items.size(), -1) < 0 && errno != EINTR) ::_exit(1);
+    for (std::size_t i = 0; i < orders_.size(); ++i) {
+      if (items[i].revents != 0 && !serve(items[i].fd)) ::_exit(0);  // the runner is gone
+    }
+    if (items.back().revents != 0) reap();
+  }
+}
+
+}  // namespace
+
+void launcher_main(const LauncherConfig& config, std::vector<Fd> orders, Fd exits) {
+  LauncherProcess process(config, std::move(orders), std::move(exits));
+  Result<void> ready = process.prepare();
+  if (!ready.ok()) {
+    log::error("launcher cannot start", {{"error", ready.error().message()}});
+    ::_exit(1);
+  }
+  process.run();
+}
+
+}  // namespace atl::runner

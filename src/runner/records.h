@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records of sandboxes: `<directory>/<id>`, one fixed struct each. Written before anything of a sandbox exists (the
+// intent), completed when it runs, removed when nothing of it is left. From them a restarted runner knows what is its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/runner_protocol.h"
+#include "model/sandbox.h"
+
+namespace atl::runner {
+
+inline constexpr std::uint32_t kRecordMagic = 0x43455241;  // "AREC"
+inline constexpr std::uint32_t kRecordVersion = 1;
+
+struct Record {
+  std::uint32_t magic = kRecordMagic;
+  std::uint32_t version = kRecordVersion;
+  model::wire::Text<24> sandbox{};
+  std::uint64_t generation = 0;
+  std::uint64_t owner_epoch = 0;
+  model::wire::Text<40> build{};
+  std::uint32_t slot = 0;
+  std::int32_t pid = 0;            // 0: only intended
+  std::uint64_t start_ticks = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t cpu_millis = 0;
+  std::uint8_t tier = 0;
+  std::uint8_t internet = 0;
+  std::uint8_t allow_count = 0;
+  std::uint8_t deny_count = 0;
+  model::Cidr allow[model::kMaxNetworkRules]{};
+  model::Cidr deny[model::kMaxNetworkRules]{};
+
+  void set_rules(const model::NetworkRules& rules);
+  model::NetworkRules rules() const;
+};
+
+class RecordStore {
+ public:
+  explicit RecordStore(std::string directory) : directory_(std::move(directory)) {}
+  Result<void> write(const Record& record) const;
+  void remove(const std::string& sandbox) const;
+  // All records. A file that is not one (wrong size, magic, version, name) is an error: it may stand for a sandbox.
+  Result<std::vector<Record>> read_all() const;
+
+ private:
+  const std::string directory_;
+};
+
+}  // namespace atl::runner

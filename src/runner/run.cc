@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Puts the runner together. The order matters: the launcher is forked before there is a thread; what an earlier runner left
+// is taken over before anything new is made.
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/log.h"
+#include "runner/container/driver.h"
+#include "runner/container/profile.h"
+#include "runner/options.h"
+#include "runner/server.h"
+#include "sys/files.h"
+#include "sys/landlock.h"
+#include "sys/mount.h"
+
+namespace atl::runner {
+namespace {
+
+constexpr std::size_t kWorkers = 4;
+constexpr std::size_t kChannels = kWorkers + 1;  // and the slot pool
+
+struct Account {
+  uid_t uid;
+  gid_t gid;
+};
+
+Result<Account> control_account(const Options& options) {
+  if (options.control_uid >= 0) {
+    auto uid = static_cast<uid_t>(options.control_uid);
+    const passwd* entry = ::getpwuid(uid);
+    return Account{uid, entry != nullptr ? entry->pw_gid : uid};
+  }
+  const passwd* entry = ::getpwnam(options.control_user.c_str());
+  if (entry == nullptr) {
+    return make_error(Code::kNotFound, "there is no user {}", options.control_user)
+        .with_hint("make it, or name another with --control-user");
+  }
+  return Account{entry->pw_uid, entry->pw_gid};
+}
+
+Result<void> make_directories(const Options& options) {
+  TRY_VOID(sys::ensure_directory(options.data_dir, 0755));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/disks", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
+  TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
+  TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
+  TRY_VOID(sys::ensure_directory(options.run_dir + "/builds", 0700));
+  return sys::ensure_directory(options.run_dir + "/stage", 0700);
+}
+
+// Two runners on one run directory would each believe that all is theirs.
+Result<sys::Fd> take_lock(const Options& options) {
+  std::string path = options.run_dir + "/runner.lock";
+  TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT, 0600));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return make_error(Code::kConflict, "another runner works in {}", options.run_dir)
+        .with_hint("stop it, or choose another --run-dir, --data-dir, --instance and slot range");
+  }
+  return lock;
+}
+
+// As many descriptors as the host allows: each ready slot and disk holds a few.
+void raise_limits() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);  // memory of ours holds tokens of sandboxes
+}
+
+Result<LauncherConfig> launcher_config(const Options& options) {
+  LauncherConfig config;
+  config.stage = options.run_dir + "/stage";
+  for (const sys::FilterPolicy& policy : {container::allowed_calls(), container::refused_arguments()}) {
+    TRY(sys::FilterProgram program, sys::compile_filter(policy));
+    config.filters.push_back(std::move(program));
+  }
+  config.landlock_abi = sys::landlock_abi();
+  return config;
+}
+
+std::string default_guestd() {
+  char path[4096];
+  ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  std::string self(path, n > 0 ? static_cast<std::size_t>(n) : 0);
+  return self.substr(0, self.rfind('/') + 1) + "atoll-guestd";
+}
+
+std::uint32_t missing_layers(const sys::Cgroups& cgroups, int landlock_abi) {
+  std::uint32_t missing = 0;
+  if (landlock_abi < 2) missing |= model::wire::kMissingLandlock;
+  if (!cgroups.has_kill()) missing |= model::wire::kMissingCgroupKill;
+  return missing;
+}
+
+// Signals are read from a descriptor; blocked here, before any thread, so that all threads leave them there.
+void block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+Result<void> serve(const Options& options, const Account& account, Launcher& launcher, int guestd, int landlock_abi) {
+  TRY_VOID(sys::enter_private_mount_namespace());
+  Result<sys::Cgroups> cgroups = sys::Cgroups::open(options.instance);
+  if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
+  TemplateCache templates(options.data_dir + "/templates", options.run_dir + "/builds");
+  RecordStore records(options.run_dir + "/sandboxes");
+  Firewall firewall(options.instance, options.slots);
+  SlotPool slots(options.slots, launcher);
+  DiskPool disks(options.data_dir + "/disks");
+  container::ContainerDriver driver(launcher, templates, *cgroups, guestd);
+  Service service({slots, disks, firewall, *cgroups, records, {&driver}, missing_layers(*cgroups, landlock_abi),
+                   landlock_abi});
+  TRY(std::set<std::string> kept, service.take_over());
+  TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
+  TRY_VOID(slots.start(options.ready_slots));
+  Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);
+  Result<void> ended = server.run();
+  if (ended.ok() && service.count() == 0) {
+    firewall.remove();
+    cgroups->remove_parent();
+  }
+  return ended;
+}
+
+}  // namespace
+
+Result<void> run(const Options& options) {
+  if (::geteuid() != 0) {
+    return make_error(Code::kDenied, "atoll-runner must run as root").with_hint("sudo atoll up");
+  }
+  ::umask(0022);
+  raise_limits();
+  block_signals();
+  TRY(Account account, control_account(options));
+  TRY_VOID(make_directories(options));
+  TRY(sys::Fd lock, take_lock(options));
+  TRY(LauncherConfig config, launcher_config(options));
+  TRY(sys::Fd guestd, container::seal_program(options.guestd.empty() ? default_guestd() : options.guestd));
+  TRY(std::unique_ptr<Launcher> launcher, Launcher::start(config, kChannels));
+  return serve(options, account, *launcher, guestd.get(), config.landlock_abi);
+}
+
+}  // namespace atl::runner

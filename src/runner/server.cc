@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/server.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "sys/netlink/netlink.h"
+#include "sys/seqpacket.h"
+
+namespace atl::runner {
+namespace {
+
+namespace wire = model::wire;
+
+enum Tag : std::uint64_t { kListener = 1, kConnection, kExits, kLauncher, kSignals, kRuleset, kAdopted = 1000 };
+
+constexpr int kConnectionBuffer = 4 << 20;  // of the socket: a thousand replies wait in it when control is busy
+
+}  // namespace
+
+std::size_t request_size(std::uint16_t type) {
+  switch (static_cast<wire::Type>(type)) {
+    case wire::Type::kHello:
+    case wire::Type::kList: return sizeof(wire::Empty);
+    case wire::Type::kStart: return sizeof(wire::StartRequest);
+    case wire::Type::kStop:
+    case wire::Type::kStats: return sizeof(wire::SandboxRef);
+    case wire::Type::kNetwork: return sizeof(wire::NetworkRequest);
+    case wire::Type::kCapacity: return sizeof(wire::CapacityRequest);
+    case wire::Type::kForget: return sizeof(wire::BuildRef);
+    default: return 0;
+  }
+}
+
+void Server::Connection::send(std::span<const std::byte> message) {
+  std::lock_guard lock(mutex);
+  if (broken) return;
+  // Never waits: a control that does not read loses its connection, not the runner its threads.
+  Result<void> sent = sys::send_message(socket.get(), message, {}, sys::Blocking::kNo);
+  if (sent.ok()) return;
+  broken = true;
+  ::shutdown(socket.get(), SHUT_RDWR);
+}
+
+Server::Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall)
+    : options_(std::move(options)), service_(service), launcher_(launcher), firewall_(firewall) {}
+
+Server::~Server() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  if (listener_) ::unlink(options_.socket.c_str());
+}
+
+Result<void> Server::watch(int fd, std::uint64_t tag) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error::from_errno(errno, "watch a descriptor");
+  return success();
+}
+
+Result<void> Server::open() {
+  epoll_ = sys::Fd(::epoll_create1(EPOLL_CLOEXEC));
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  signals_ = sys::Fd(::signalfd(-1, &set, SFD_CLOEXEC));
+  if (!epoll_ || !signals_) return Error::from_errno(errno, "make the server's descriptors");
+  TRY(listener_, sys::seqpacket_listen(options_.socket, 0660, options_.control_gid, 8));
+  TRY(ruleset_, sys::watch_firewall());
+  TRY_VOID(watch(listener_.get(), kListener));
+  TRY_VOID(watch(signals_.get(), kSignals));
+  TRY_VOID(watch(launcher_.exits(), kExits));
+  TRY_VOID(watch(launcher_.pidfd(), kLauncher));
+  TRY_VOID(watch(ruleset_.get(), kRuleset));
+  adopted_ = service_.adopted();
+  for (const auto& [launch_id, pidfd] : adopted_) TRY_VOID(watch(pidfd.get(), kAdopted + launch_id));
+  for (std::size_t i = 0; i < options_.workers; ++i) workers_.emplace_back([this] { work(); });
+  return success();
+}
+
+Result<void> Server::run() {
+  TRY_VOID(open());
+  log::info("runner ready", {{"socket", options_.socket}, {"sandboxes", service_.count()}});
+  for (;;) {
+    epoll_event event{};
+    int n = ::epoll_wait(epoll_.get(), &event, 1, -1);
+    if (n < 0 && errno != EINTR) return Error::from_errno(errno, "wait for events");
+    if (n <= 0) continue;
+    switch (event.data.u64) {
+      case kListener: accept_connection(); break;
+      case kConnection: read_request(); break;
+      case kExits: read_exit(); break;
+      case kLauncher: return make_error(Code::kUnavailable, "the launcher is gone");
+      case kSignals: return success();
+      case kRuleset: firewall_changed(); break;
+      default: adopted_ended(event.data.u64 - kAdopted);
+    }
+  }
+}
+
+void Server::accept_connection() {
+  sys::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return;
+  Result<sys::Peer> peer = sys::peer_of(socket.get());
+  if (!peer.ok() || (peer->uid != 0 && peer->uid != options_.control_uid)) {
+    log::warn("refused a connection", {{"uid", peer.ok() ? peer->uid : 0}, {"pid", peer.ok() ? peer->pid : 0}});
+    return;
+  }
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kConnectionBuffer, sizeof kConnectionBuffer);
+  close_connection();  // a newer control replaces the older one
+  connection_ = std::make_shared<Connection>(std::move(socket));
+  if (!watch(connection_->socket.get(), kConnection).ok()) connection_.reset();
+}
+
+void Server::close_connection() {
+  if (!connection_) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection_->socket.get(), nullptr);
+  std::lock_guard lock(connection_->mutex);
+  connection_->broken = true;
+  ::shutdown(connection_->socket.get(), SHUT_RDWR);
+  connection_.reset();
+}
+
+void Server::read_request() {
+  std::array<std::byte, wire::kMaxMessage> buffer;
+  Result<sys::Received> received = sys::receive_message(connection_->socket.get(), buffer, sys::Blocking::kNo);
+  if (!received.ok() && received.error().sys_errno() == EAGAIN) return;
+  wire::Header header{};
+  bool whole = received.ok() && !received->truncated && received->size >= sizeof header;
+  if (whole) std::memcpy(&header, buffer.data(), sizeof header);
+  bool good = whole && header.magic == wire::kMagic && header.version == wire::kVersion && header.id != 0 &&
+              received->fds.empty() && received->size == request_size(header.type);
+  if (!good) {
+    if (received.ok() && received->size > 0) log::warn("malformed request; connection closed", {{"type", header.type}});
+    return close_connection();
+  }
+  enqueue(std::span(buffer).first(received->size));
+}
+
+void Server::enqueue(std::span<const std::byte> bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (queue_.size() < options_.max_queue) {
+      Job& job = queue_.emplace_back();
+      job.connection = connection_;
+      std::memcpy(job.bytes.data(), bytes.data(), bytes.size());
+      job.size = bytes.size();
+      job.arrived = Steady::now();
+      work_.notify_one();
+      return;
+    }
+  }
+  refuse(bytes);
+}
+
+// Every reply starts with header and status, so this is read by control whatever it waits for.
+void Server::refuse(std::span<const std::byte> bytes) {
+  wire::Done reply{};
+  std::memcpy(&reply.header, bytes.data(), sizeof reply.header);
+  reply.header.type = static_cast<std::uint16_t>(wire::Type::kDone);
+  reply.status.code = static_cast<std::uint8_t>(Code::kUnavailable);
+  reply.status.word.set("runner_busy");
+  reply.status.message.set("too many requests wait in the runner");
+  reply.status.hint.set("try again later");
+  connection_->send(sys::bytes_of(reply));
+}
+
+void Server::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    if (stop_) return;
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    service_.handle(std::span(job.bytes).first(job.size), job.arrived,
+                    [&job](std::span<const std::byte> reply) { job.connection->send(reply); });
+    job.connection.reset();
+    lock.lock();
+  }
+}
+
+void Server::read_exit() {
+  LaunchExit report{};
+  Result<sys::Received> received = sys::receive_message(
+      launcher_.exits(), std::as_writable_bytes(std::span<LaunchExit, 1>(&report, 1)), sys::Blocking::kNo);
+  if (!received.ok() || received->size != sizeof report) return;  // its pidfd tells when the launcher is dead
+  announce(service_.exited(report.launch_id, report.wait_status));
+}
+
+void Server::adopted_ended(std::uint64_t launch_id) {
+  adopted_.erase(launch_id);  // closes the descriptor, which ends the watch
+  announce(service_.exited(launch_id, -1));
+}
+
+void Server::announce(const std::optional<wire::ExitedEvent>& event) {
+  if (!event) return;
+  log::info("sandbox ended by itself", {{"id", event->sandbox.str()}, {"status", event->wait_status}});
+  if (connection_) connection_->send(sys::bytes_of(*event));
+}
+
+void Server::firewall_changed() {
+  sys::drain_firewall_events(ruleset_.get());
+  Result<bool> repaired = firewall_.repair();
+  if (!repaired.ok()) {
+    log::error("egress rules are gone and cannot be put back", {{"error", repaired.error().message()}});
+  } else if (*repaired) {
+    log::warn("somebody changed the egress rules; put back");
+  }
+}
+
+}  // namespace atl::runner

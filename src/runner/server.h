@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runner's socket: one control connection at a time, whose peer the kernel vouches for; requests go to a bounded set
+// of worker threads, since every step of a start may block.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "model/runner_protocol.h"
+#include "runner/launcher.h"
+#include "runner/service.h"
+#include "sys/fd.h"
+
+namespace atl::runner {
+
+struct ServerOptions {
+  std::string socket;
+  uid_t control_uid = 0;
+  gid_t control_gid = 0;
+  std::size_t workers = 4;
+  std::size_t max_queue = 4096;  // requests that wait; more are answered at once with kUnavailable
+};
+
+// The exact size of a request's message, 0 for a type that is no request.
+std::size_t request_size(std::uint16_t type);
+
+class Server {
+ public:
+  Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall);
+  ~Server();
+
+  // Serves until SIGTERM or SIGINT (success) or the launcher's end (an error). Sandboxes are left as they are.
+  Result<void> run();
+
+ private:
+  // Shared with workers that still work on its requests when it is replaced.
+  struct Connection {
+    explicit Connection(sys::Fd fd) : socket(std::move(fd)) {}
+    void send(std::span<const std::byte> message);
+    std::mutex mutex;
+    sys::Fd socket;
+    bool broken = false;
+  };
+  using ConnectionPtr = std::shared_ptr<Connection>;
+  struct Job {
+    ConnectionPtr connection;
+    std::array<std::byte, model::wire::kMaxMessage> bytes;
+    std::size_t size;
+    Steady::time_point arrived;
+  };
+
+  Result<void> open();
+  Result<void> watch(int fd, std::uint64_t tag);
+  void accept_connection();
+  void read_request();
+  void enqueue(std::span<const std::byte> bytes);
+  void refuse(std::span<const std::byte> bytes);
+  void read_exit();
+  void adopted_ended(std::uint64_t launch_id);
+  void announce(const std::optional<model::wire::ExitedEvent>& event);
+  void firewall_changed();
+  void work();
+  void close_connection();
+
+  const ServerOptions options_;
+  Service& service_;
+  Launcher& launcher_;
+  Firewall& firewall_;
+  sys::Fd epoll_, listener_, signals_, ruleset_;
+  ConnectionPtr connection_;
+  std::map<std::uint64_t, sys::Fd> adopted_;  // pidfds by launch id
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<Job> queue_;
+  bool stop_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace atl::runner

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "runner/names.h"
+#include "runner/templates.h"
+#include "sys/process.h"
+#include "sys/seqpacket.h"
+
+namespace atl::runner {
+namespace {
+
+namespace wire = model::wire;
+
+constexpr char kRunnerVersion[] = "0.1.0";
+constexpr Millis kSlotWait{5'000};
+constexpr Millis kRemoveWait{2'000};
+
+// What a request may ask for. Control has its own, tighter bounds.
+constexpr std::uint64_t kMinMemory = 16 * kMiB, kMaxMemory = 1024 * kGiB;
+constexpr std::uint64_t kMinDisk = 16 * kMiB, kMaxDisk = 4096 * kGiB;
+constexpr std::uint32_t kMinCpu = 10, kMaxCpu = 1'024'000;
+constexpr std::uint32_t kMinProcesses = 4, kMaxProcesses = 1'000'000;
+
+template <class Reply>
+Reply reply_to(const wire::Header& request, wire::Type type) {
+  Reply reply{};
+  reply.header = wire::Header{wire::kMagic, wire::kVersion, static_cast<std::uint16_t>(type), request.id};
+  return reply;
+}
+
+template <class Reply>
+Reply finished(Reply reply, const Result<void>& result) {
+  reply.status.ok = result.ok() ? 1 : 0;
+  if (result.ok()) return reply;
+  const Error& error = result.error();
+  reply.status.code = static_cast<std::uint8_t>(error.code());
+  reply.status.sys_errno = error.sys_errno();
+  reply.status.word.set(error.word());
+  reply.status.message.set(error.message());
+  reply.status.hint.set(error.hint());
+  return reply;
+}
+
+template <class Request>
+Request read_as(std::span<const std::byte> bytes) {
+  Request request;
+  std::memcpy(&request, bytes.data(), sizeof request);
+  return request;
+}
+
+std::uint32_t us_since(Steady::time_point& mark) {
+  Steady::time_point now = Steady::now();
+  auto us = std::chrono::duration_cast<std::chrono::microseconds>(now - mark).count();
+  mark = now;
+  return static_cast<std::uint32_t>(us);
+}
+
+Result<void> check(const wire::StartRequest& request) {
+  if (!model::valid_sandbox_id(request.sandbox.str())) return make_error(Code::kInvalid, "not a sandbox id");
+  if (!valid_build(request.build.str())) return make_error(Code::kInvalid, "not the id of a template build");
+  bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory && request.disk_bytes >= kMinDisk &&
+              request.disk_bytes <= kMaxDisk && request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
+              request.processes >= kMinProcesses && request.processes <= kMaxProcesses && request.open_files > 0;
+  if (!fits) return make_error(Code::kInvalid, "a limit of sandbox {} is out of range", request.sandbox.str());
+  return success();
+}
+
+Record record_of(const wire::StartRequest& request, std::uint32_t slot) {
+  Record record;
+  record.sandbox = request.sandbox;
+  record.generation = request.generation;
+  record.owner_epoch = request.owner_epoch;
+  record.build = request.build;
+  record.slot = slot;
+  record.memory_bytes = request.memory_bytes;
+  record.disk_bytes = request.disk_bytes;
+  record.cpu_millis = request.cpu_millis;
+  record.tier = request.tier;
+  record.internet = request.internet != 0 ? 1 : 0;
+  return record;
+}
+
+StartSpec spec_of(const wire::StartRequest& request, std::uint64_t launch_id) {
+  StartSpec spec;
+  spec.sandbox = request.sandbox.str();
+  spec.generation = request.generation;
+  spec.build = request.build.str();
+  spec.limits = {request.memory_bytes, request.cpu_millis, request.processes, request.open_files, request.disk_bytes};
+  std::copy(std::begin(request.internal_token), std::end(request.internal_token), spec.internal_token.begin());
+  spec.launch_id = launch_id;
+  return spec;
+}
+
+Result<model::NetworkRules> rules_of(const wire::NetworkRequest& request) {
+  if (request.allow_count > model::kMaxNetworkRules || request.deny_count > model::kMaxNetworkRules) {
+    return make_error(Code::kInvalid, "more than {} network rules", model::kMaxNetworkRules);
+  }
+  model::NetworkRules rules;
+  rules.internet = request.internet != 0;
+  auto add = [](std::vector<model::Cidr>& out, const auto& raw) {
+    model::Cidr block;
+    std::copy(std::begin(raw.address), std::end(raw.address), block.address.begin());
+    block.prefix = raw.prefix;
+    out.push_back(block);
+    // Through the text form and back, so that there is one rule of what a block is.
+    return model::parse_cidr(model::format_cidr(block)) == block;
+  };
+  bool good = true;
+  for (std::size_t i = 0; i < request.allow_count; ++i) good = add(rules.allow, request.allow[i]) && good;
+  for (std::size_t i = 0; i < request.deny_count; ++i) good = add(rules.deny, request.deny[i]) && good;
+  if (!good) return make_error(Code::kInvalid, "an address block has bits set below its prefix, or a prefix above 32");
+  return rules;
+}
+
+}  // namespace
+
+Service::Service(Parts parts) : parts_(std::move(parts)) {}
+
+Driver* Service::driver_of(std::uint8_t tier) const {
+  for (Driver* driver : parts_.drivers) {
+    if (static_cast<std::uint8_t>(driver->tier()) == tier) return driver;
+  }
+  return nullptr;
+}
+
+void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrived, const Send& send) {
+  auto answer = [&send](const auto& reply) { send(sys::bytes_of(reply)); };
+  wire::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  switch (static_cast<wire::Type>(header.type)) {
+    case wire::Type::kHello: {
+      wire::HelloReply reply = hello();
+      reply.header.id = header.id;
+      return answer(reply);
+    }
+    case wire::Type::kStart: return answer(start(read_as<wire::StartRequest>(bytes), arrived));
+    case wire::Type::kStop: return answer(stop(read_as<wire::SandboxRef>(bytes)));
+    case wire::Type::kList: return list(read_as<wire::Empty>(bytes), send);
+    case wire::Type::kStats: return answer(stats(read_as<wire::SandboxRef>(bytes)));
+    case wire::Type::kNetwork: return answer(network(read_as<wire::NetworkRequest>(bytes)));
+    case wire::Type::kCapacity: return answer(capacity(read_as<wire::CapacityRequest>(bytes)));
+    case wire::Type::kForget: return answer(forget(read_as<wire::BuildRef>(bytes)));
+    default: return;  // request_size() knows no others
+  }
+}
+
+wire::HelloReply Service::hello() const {
+  wire::HelloReply reply = reply_to<wire::HelloReply>({}, wire::Type::kHelloReply);
+  reply.status.ok = 1;
+  reply.runner_version.set(kRunnerVersion);
+  reply.pid = static_cast<std::uint32_t>(::getpid());
+  reply.slots_total = parts_.slots.total();
+  reply.slots_free = parts_.slots.free_count();
+  for (Driver* driver : parts_.drivers) reply.tiers |= static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
+  reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
+  reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
+  reply.missing_layers = parts_.missing_layers;
+  return reply;
+}
+
+Result<Service::SandboxPtr> Service::insert(const std::string& id, std::uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  if (sandboxes_.contains(id)) {
+    return make_error(Code::kExists, "sandbox {} is there already", id).with_hint("stop it first");
+  }
+  auto sandbox = std::make_shared<Sandbox>(id, generation, next_launch_++);
+  sandboxes_[id] = sandbox;
+  launches_[sandbox->launch_id] = id;
+  return sandbox;
+}
+
+Result<Service::SandboxPtr> Service::find(const std::string& id, std::uint64_t generation) const {
+  std::lock_guard lock(mutex_);
+  auto entry = sandboxes_.find(id);
+  // Generation 0 stands for any; another one than the living is not what the caller means.
+  if (entry == sandboxes_.end() || (generation != 0 && entry->second->generation != generation)) {
+    return make_error(Code::kNotFound, "sandbox {} is not here", id);
+  }
+  return entry->second;
+}
+
+void Service::drop(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  auto entry = sandboxes_.find(id);
+  if (entry == sandboxes_.end()) return;
+  launches_.erase(entry->second->launch_id);
+  sandboxes_.erase(entry);
+}
+
+wire::StartReply Service::start(const wire::StartRequest& request, Steady::time_point arrived) {
+  auto reply = reply_to<wire::StartReply>(request.header, wire::Type::kStartReply);
+  Result<void> result = start_sandbox(request, arrived, reply);
+  if (!result.ok()) {
+    log::warn("sandbox not started", {{"id", request.sandbox.str()}, {"error", result.error().message()}});
+  }
+  return finished(reply, result);
+}
+
+Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::time_point arrived,
+                                    wire::StartReply& reply) {
+  Steady::time_point begin = arrived;
+  StepTimes times{};
+  times[wire::kStepQueue] = us_since(begin);
+  TRY_VOID(check(request));
+  Driver* driver = driver_of(request.tier);
+  if (driver == nullptr) {
+    return make_error(Code::kUnavailable, "tier {} is not available on this host", request.tier)
+        .with_word("isolation_unavailable").with_hint("atoll doctor shows which tiers are usable and why");
+  }
+  std::string id = request.sandbox.str();
+  TRY(SandboxPtr sandbox, insert(id, request.generation));
+  std::lock_guard lock(sandbox->mutex);
+  Result<void> launched = launch(request, *driver, *sandbox, times);
+  sandbox->phase = Phase::kLive;
+  if (launched.ok() && sandbox->ended) {
+    launched = make_error(Code::kUnavailable, "the guest daemon of sandbox {} ended at once", id);
+  }
+  if (!launched.ok()) {
+    sandbox->phase = Phase::kStopping;
+    Result<void> cleaned = end(*sandbox);
+    // What could not be taken back stays in the register, so that nobody else gets it; kStop tries again.
+    if (!cleaned.ok()) log::error("failed start left something", {{"id", id}, {"error", cleaned.error().message()}});
+    return std::move(launched).error();
+  }
+  times[wire::kStepTotal] = us_since(begin);
+  reply.slot = sandbox->record.slot;
+  reply.interface.set(link_name(sandbox->record.slot));
+  reply.pid = static_cast<std::uint32_t>(sandbox->record.pid);
+  reply.start_ticks = sandbox->record.start_ticks;
+  std::copy(times.begin(), times.end(), reply.step_us);
+  FAULT("runner.start.before_reply");
+  return success();
+}
+
+Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, Sandbox& sandbox, StepTimes& times) {
+  std::string id = request.sandbox.str();
+  Steady::time_point mark = Steady::now();
+  sandbox.record.tier = request.tier;
+  Leases leases;
+  TRY(leases.slot, parts_.slots.lease(kSlotWait));
+  FAULT("runner.start.after_slot");
+  sandbox.has_slot = true;
+  sandbox.record = record_of(request, leases.slot.number);
+  TRY_VOID(parts_.records.write(sandbox.record));
+  FAULT("runner.start.after_record");
+  TRY_VOID(parts_.firewall.apply(leases.slot.number, sandbox.record.rules()));
+  FAULT("runner.start.after_rules");
+  times[wire::kStepSlot] = us_since(mark);
+  TRY(leases.disk, parts_.disks.lease(id, request.disk_bytes));
+  FAULT("runner.start.after_disk");
+  times[wire::kStepDisk] = us_since(mark);
+  TRY(leases.cgroup, parts_.cgroups.create(id, {request.memory_bytes, request.cpu_millis, request.processes}));
+  FAULT("runner.start.after_cgroup");
+  times[wire::kStepCgroup] = us_since(mark);
+  TRY(Started started, driver.start(spec_of(request, sandbox.launch_id), leases, times));
+  sandbox.pidfd = std::move(started.pidfd);
+  sandbox.record.pid = started.pid;
+  sandbox.record.start_ticks = started.start_ticks;
+  TRY_VOID(parts_.records.write(sandbox.record));
+  FAULT("runner.start.after_complete");
+  return success();
+}
+
+// Ends what is left of a sandbox and gives everything back, in an order in which nothing is free before its user is gone.
+// Each step may have been done before; after a failure the rest stays reserved.
+Result<void> Service::end(Sandbox& sandbox) {
+  const std::string& id = sandbox.id;
+  Driver* driver = driver_of(sandbox.record.tier);
+  if (driver != nullptr) TRY_VOID(driver->stop({id, sandbox.record.pid, sandbox.pidfd.get()}));
+  sandbox.oom_kills = parts_.cgroups.oom_kills(id);
+  Steady::time_point until = Steady::now() + kRemoveWait;
+  for (;;) {
+    Result<void> removed = parts_.cgroups.remove(id);
+    if (removed.ok()) break;
+    // KERNEL: rmdir says EBUSY until the last task of the group is really gone, a little after it was reaped.
+    if (removed.error().code() != Code::kConflict || Steady::now() > until) return removed;
+    ::usleep(1000);
+  }
+  FAULT("runner.stop.after_cgroup");
+  parts_.disks.remove(id);
+  FAULT("runner.stop.after_disk");
+  if (sandbox.has_slot) {
+    TRY_VOID(parts_.firewall.apply(sandbox.record.slot, {}));
+    FAULT("runner.stop.after_rules");
+    parts_.slots.release(sandbox.record.slot);
+    sandbox.has_slot = false;
+  }
+  parts_.records.remove(id);
+  FAULT("runner.stop.after_record");
+  sandbox.pidfd.reset();
+  sandbox.dropped = true;
+  drop(id);
+  return success();
+}
+
+wire::StopReply Service::stop(const wire::SandboxRef& request) {
+  auto reply = reply_to<wire::StopReply>(request.header, wire::Type::kStopReply);
+  return finished(reply, stop_sandbox(request, reply));
+}
+
+Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopReply& reply) {
+  TRY(SandboxPtr sandbox, find(request.sandbox.str(), request.generation));
+  std::lock_guard lock(sandbox->mutex);
+  if (sandbox->dropped) return make_error(Code::kNotFound, "sandbox {} is not here", request.sandbox.str());
+  bool running = !sandbox->ended && sandbox->record.pid != 0;
+  sandbox->phase = Phase::kStopping;
+  Result<void> done = end(*sandbox);
+  if (!done.ok()) {
+    sandbox->phase = Phase::kLive;
+    return done;
+  }
+  reply.was_running = running ? 1 : 0;
+  reply.oom_kills = sandbox->oom_kills;
+  FAULT("runner.stop.before_reply");
+  return success();
+}
+
+void Service::list(const wire::Empty& request, const Send& send) const {
+  std::vector<SandboxPtr> all;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, sandbox] : sandboxes_) all.push_back(sandbox);
+  }
+  for (const SandboxPtr& sandbox : all) {
+    auto reply = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
+    std::lock_guard lock(sandbox->mutex);
+    const Record& record = sandbox->record;
+    if (sandbox->dropped || record.pid == 0) continue;
+    reply.status.ok = 1;
+    reply.alive = sandbox->ended ? 0 : 1;
+    reply.tier = record.tier;
+    reply.sandbox = record.sandbox;
+    reply.generation = record.generation;
+    reply.owner_epoch = record.owner_epoch;
+    reply.build = record.build;
+    reply.slot = record.slot;
+    reply.interface.set(link_name(record.slot));
+    reply.pid = static_cast<std::uint32_t>(record.pid);
+    reply.start_ticks = record.start_ticks;
+    send(sys::bytes_of(reply));
+  }
+  auto last = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
+  last.status.ok = 1;
+  last.last = 1;
+  send(sys::bytes_of(last));
+}
+
+wire::StatsReply Service::stats(const wire::SandboxRef& request) {
+  auto reply = reply_to<wire::StatsReply>(request.header, wire::Type::kStatsReply);
+  return finished(reply, stats_of(request, reply));
+}
+
+Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply& reply) {
+  std::string id = request.sandbox.str();
+  TRY(SandboxPtr sandbox, find(id, request.generation));
+  std::lock_guard lock(sandbox->mutex);
+  if (sandbox->dropped || sandbox->ended) return make_error(Code::kNotFound, "sandbox {} does not run", id);
+  sys::CgroupUsage usage = parts_.cgroups.usage(id);
+  reply.cpu_us = usage.cpu_us;
+  reply.memory_used = usage.memory_used;
+  reply.memory_cache = usage.memory_cache;
+  reply.memory_limit = usage.memory_limit;
+  reply.processes = usage.processes;
+  reply.oom_kills = usage.oom_kills;
+  Driver* driver = driver_of(sandbox->record.tier);
+  TRY(auto disk, driver->inspect({id, sandbox->record.pid, sandbox->pidfd.get()}));
+  reply.disk_used = disk[0];
+  reply.disk_total = disk[1];
+  return success();
+}
+
+wire::Done Service::network(const wire::NetworkRequest& request) {
+  auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
+  return finished(reply, set_network(request));
+}
+
+Result<void> Service::set_network(const wire::NetworkRequest& request) {
+  std::string id = request.sandbox.str();
+  TRY(SandboxPtr sandbox, find(id, request.generation));
+  TRY(model::NetworkRules rules, rules_of(request));
+  std::lock_guard lock(sandbox->mutex);
+  if (sandbox->dropped) return make_error(Code::kNotFound, "sandbox {} is not here", id);
+  Record changed = sandbox->record;
+  changed.set_rules(rules);
+  // First the record: a runner that dies in between puts the new rules in force when it comes back.
+  TRY_VOID(parts_.records.write(changed));
+  FAULT("runner.network.after_record");
+  sandbox->record = changed;
+  TRY_VOID(parts_.firewall.apply(changed.slot, rules));
+  FAULT("runner.network.after_rules");
+  return success();
+}
+
+wire::Done Service::capacity(const wire::CapacityRequest& request) {
+  auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
+  if (request.disk_bytes < kMinDisk || request.disk_bytes > kMaxDisk) {
+    return finished(reply, make_error(Code::kInvalid, "the disk size is out of range"));
+  }
+  parts_.slots.set_ready(request.ready_slots);
+  parts_.disks.set_ready(request.disk_bytes, std::min(request.ready_disks, kMaxSlots));
+  return finished(reply, success());
+}
+
+wire::Done Service::forget(const wire::BuildRef& request) {
+  auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
+  std::string build = request.build.str();
+  if (!valid_build(build)) return finished(reply, make_error(Code::kInvalid, "not the id of a template build"));
+  for (Driver* driver : parts_.drivers) driver->forget(build);
+  return finished(reply, success());
+}
+
+std::optional<wire::ExitedEvent> Service::exited(std::uint64_t launch_id, int wait_status) {
+  SandboxPtr sandbox;
+  {
+    std::lock_guard lock(mutex_);
+    auto launch = launches_.find(launch_id);
+    if (launch == launches_.end()) return std::nullopt;
+    sandbox = sandboxes_.at(launch->second);
+  }
+  sandbox->ended = true;
+  if (sandbox->phase != Phase::kLive) return std::nullopt;
+  auto event = reply_to<wire::ExitedEvent>({}, wire::Type::kExited);
+  event.sandbox.set(sandbox->id);
+  event.generation = sandbox->generation;
+  event.wait_status = wait_status;
+  event.oom_kills = parts_.cgroups.oom_kills(sandbox->id);
+  return event;
+}
+
+std::size_t Service::count() const {
+  std::lock_guard lock(mutex_);
+  return sandboxes_.size();
+}
+
+}  // namespace atl::runner

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runner's service: what each request does. Owns the register of sandboxes; takes leases of slots, disks and cgroups
+// and gives them to the driver of the wanted tier. Requests may be handled on several threads at once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/runner_protocol.h"
+#include "runner/disks.h"
+#include "runner/driver.h"
+#include "runner/firewall.h"
+#include "runner/launcher.h"
+#include "runner/records.h"
+#include "runner/slots.h"
+#include "sys/cgroup.h"
+
+namespace atl::runner {
+
+// The parts a service works with; all outlive it.
+struct Parts {
+  SlotPool& slots;
+  DiskPool& disks;
+  Firewall& firewall;
+  sys::Cgroups& cgroups;
+  RecordStore& records;
+  std::vector<Driver*> drivers;
+  std::uint32_t missing_layers = 0;
+  int landlock_abi = 0;
+};
+
+class Service {
+ public:
+  explicit Service(Parts parts);
+
+  // Takes over what an earlier runner left: living sandboxes are adopted, dead ones held until they are stopped,
+  // half-started ones and everything without a record removed. Call once, before the pools start.
+  // Returns the ids whose disks must stay.
+  Result<std::set<std::string>> take_over();
+
+  using Send = std::function<void(std::span<const std::byte>)>;
+  // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it was read.
+  void handle(std::span<const std::byte> request, Steady::time_point arrived, const Send& send);
+
+  // PID 1 of a launch has ended. The event for control, unless a start or stop is under way, which will tell by its reply.
+  std::optional<model::wire::ExitedEvent> exited(std::uint64_t launch_id, int wait_status);
+
+  // Adopted sandboxes, whose end only a pidfd tells: pidfds by launch id.
+  std::map<std::uint64_t, sys::Fd> adopted() const;
+  std::size_t count() const;
+
+ private:
+  enum class Phase { kStarting, kLive, kStopping };
+  struct Sandbox {
+    Sandbox(std::string sandbox_id, std::uint64_t its_generation, std::uint64_t launch)
+        : id(std::move(sandbox_id)), generation(its_generation), launch_id(launch) {}
+    const std::string id;
+    const std::uint64_t generation;
+    const std::uint64_t launch_id;
+    std::atomic<Phase> phase{Phase::kStarting};
+    std::atomic<bool> ended{false};  // PID 1 is gone
+    std::mutex mutex;          // held while a request works on it; guards what follows
+    Record record;
+    sys::Fd pidfd;             // none when PID 1 was gone before we came
+    bool adopted = false;
+    bool dropped = false;      // nothing is left of it; the entry is no longer in the register
+    bool has_slot = false;
+    std::uint32_t oom_kills = 0;
+  };
+  using SandboxPtr = std::shared_ptr<Sandbox>;
+
+  model::wire::HelloReply hello() const;
+  model::wire::StartReply start(const model::wire::StartRequest& request, Steady::time_point arrived);
+  model::wire::StopReply stop(const model::wire::SandboxRef& request);
+  void list(const model::wire::Empty& request, const Send& send) const;
+  model::wire::StatsReply stats(const model::wire::SandboxRef& request);
+  model::wire::Done network(const model::wire::NetworkRequest& request);
+  model::wire::Done capacity(const model::wire::CapacityRequest& request);
+  model::wire::Done forget(const model::wire::BuildRef& request);
+
+  Result<void> start_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
+                             model::wire::StartReply& reply);
+  Result<void> launch(const model::wire::StartRequest& request, Driver& driver, Sandbox& sandbox, StepTimes& times);
+  Result<void> stop_sandbox(const model::wire::SandboxRef& request, model::wire::StopReply& reply);
+  Result<void> stats_of(const model::wire::SandboxRef& request, model::wire::StatsReply& reply);
+  Result<void> set_network(const model::wire::NetworkRequest& request);
+  Result<void> end(Sandbox& sandbox);
+  Result<void> take_over_record(const Record& record);
+  Result<void> sweep_groups();
+  Result<SandboxPtr> insert(const std::string& id, std::uint64_t generation);
+  Result<SandboxPtr> find(const std::string& id, std::uint64_t generation) const;
+  void drop(const std::string& id);
+  Driver* driver_of(std::uint8_t tier) const;
+
+  Parts parts_;
+  mutable std::mutex mutex_;
+  std::map<std::string, SandboxPtr> sandboxes_;
+  std::map<std::uint64_t, std::string> launches_;
+  std::atomic<std::uint64_t> next_launch_{1};
+};
+
+}  // namespace atl::runner

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a starting runner does with what an earlier one left behind.
+#include "base/fault.h"
+#include "base/log.h"
+#include "runner/service.h"
+#include "sys/process.h"
+
+namespace atl::runner {
+namespace {
+constexpr Millis kSweepWait{5'000};
+}
+
+Result<std::set<std::string>> Service::take_over() {
+  TRY(std::vector<Record> records, parts_.records.read_all());
+  for (const Record& record : records) {
+    Result<void> taken = take_over_record(record);
+    // It stays in the register and keeps its slot; kStop tries again.
+    if (!taken.ok()) {
+      log::error("left-over sandbox not removed", {{"id", record.sandbox.str()}, {"error", taken.error().message()}});
+    }
+    FAULT("runner.sweep.after_sandbox");
+  }
+  TRY_VOID(sweep_groups());
+  std::set<std::string> kept;
+  std::map<std::uint32_t, model::NetworkRules> rules;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    kept.insert(id);
+    rules[sandbox->record.slot] = sandbox->record.rules();
+  }
+  TRY_VOID(parts_.firewall.install(std::move(rules)));
+  FAULT("runner.sweep.after_rules");
+  return kept;
+}
+
+Result<void> Service::take_over_record(const Record& record) {
+  TRY(SandboxPtr sandbox, insert(record.sandbox.str(), record.generation));
+  sandbox->record = record;
+  sandbox->has_slot = true;
+  parts_.slots.adopt(record.slot);
+  if (record.pid == 0) {
+    // Only intended: control never heard of it.
+    log::info("removing a half-started sandbox", {{"id", record.sandbox.str()}});
+    sandbox->ended = true;
+    return end(*sandbox);
+  }
+  Result<sys::Fd> process = sys::open_same_process(record.pid, record.start_ticks);
+  sandbox->ended = !process.ok();
+  if (process.ok()) sandbox->pidfd = std::move(*process);
+  sandbox->adopted = true;
+  sandbox->phase = Phase::kLive;
+  log::info(sandbox->ended ? "sandbox ended while no runner was there" : "sandbox adopted",
+            {{"id", record.sandbox.str()}, {"pid", record.pid}, {"slot", record.slot}});
+  return success();
+}
+
+Result<void> Service::sweep_groups() {
+  for (const std::string& name : parts_.cgroups.list()) {
+    if (sandboxes_.contains(name)) continue;
+    parts_.cgroups.kill(name);
+    if (!parts_.cgroups.wait_empty(name, kSweepWait)) {
+      log::error("left-over cgroup still has processes", {{"name", name}});
+      continue;
+    }
+    Result<void> removed = parts_.cgroups.remove(name);
+    if (!removed.ok()) log::error("left-over cgroup not removed", {{"error", removed.error().message()}});
+    FAULT("runner.sweep.after_group");
+  }
+  return success();
+}
+
+std::map<std::uint64_t, sys::Fd> Service::adopted() const {
+  std::lock_guard lock(mutex_);
+  std::map<std::uint64_t, sys::Fd> out;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (!sandbox->adopted || sandbox->ended) continue;
+    Result<sys::Fd> copy = sandbox->pidfd.duplicate();
+    if (copy.ok()) out[sandbox->launch_id] = std::move(*copy);
+  }
+  return out;
+}
+
+}  // namespace atl::runner

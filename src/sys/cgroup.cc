@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sys/cgroup.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+
+#include "base/text.h"
+#include "sys/files.h"
+
+namespace atl::sys {
+namespace {
+
+constexpr std::array<std::string_view, 4> kControllers = {"memory", "cpu", "cpuacct", "pids"};
+constexpr std::uint32_t kCpuPeriodUs = 100'000;
+
+bool contains(const std::vector<std::string>& list, std::string_view item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+// The number after `key` and a space at the start of a line; 0 when there is none.
+std::uint64_t keyed_number(const std::string& text, std::string_view key) {
+  for (std::string_view line : split(text, '\n')) {
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ' ') {
+      return parse_number<std::uint64_t>(trim(line.substr(key.size() + 1))).value_or(0);
+    }
+  }
+  return 0;
+}
+
+std::string slurp(const std::string& path) { return read_file(path, 256 * 1024).value_or(""); }
+
+std::uint64_t number_in(const std::string& path) {
+  std::string text = slurp(path);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return parse_number<std::uint64_t>(text).value_or(0);
+}
+
+// Moves every process of `from` to `to`. KERNEL: a version 2 group with processes cannot give controllers to
+// children ("no internal processes", cgroups(7)); the root group is exempt.
+void move_processes(const std::string& from, const std::string& to) {
+  std::string members = slurp(from + "/cgroup.procs");
+  for (std::string_view pid : split(members, '\n')) {
+    if (!pid.empty()) static_cast<void>(write_file(to + "/cgroup.procs", pid));
+  }
+}
+
+constexpr std::string_view kEnable = "+memory +cpu +pids";
+
+// The directory below which controllers can be given out: the mount's root, or else our own group with its
+// processes moved to a leaf.
+Result<std::string> delegated_root(const std::string& mount) {
+  if (write_file(mount + "/cgroup.subtree_control", kEnable).ok()) return mount;
+  TRY(std::string own, read_file("/proc/self/cgroup"));
+  std::string path;
+  for (std::string_view line : split(own, '\n')) {
+    if (line.starts_with("0::")) path = line.substr(3);
+  }
+  std::string base = path == "/" ? mount : mount + path;
+  TRY_VOID(ensure_directory(base + "/daemons", 0755));
+  move_processes(base, base + "/daemons");
+  Result<void> enabled = write_file(base + "/cgroup.subtree_control", kEnable);
+  if (!enabled.ok()) {
+    return std::move(enabled).error().with_hint("run atoll-runner with a delegated cgroup (systemd: Delegate=yes)");
+  }
+  return base;
+}
+
+}  // namespace
+
+std::vector<Hierarchy> find_hierarchies(const std::string& mountinfo) {
+  std::vector<Hierarchy> found;
+  for (std::string_view line : split(mountinfo, '\n')) {
+    std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    std::vector<std::string_view> left = split(line.substr(0, dash), ' ');
+    std::vector<std::string_view> right = split(line.substr(dash + 3), ' ');
+    if (left.size() < 6 || right.size() < 3) continue;
+    if (right[0] == "cgroup2") {
+      found.push_back({std::string(left[4]), {}, true});
+      continue;
+    }
+    if (right[0] != "cgroup") continue;
+    Hierarchy hierarchy{std::string(left[4]), {}, false};
+    for (std::string_view option : split(right[2], ',')) {
+      if (std::find(kControllers.begin(), kControllers.end(), option) != kControllers.end()) {
+        hierarchy.controllers.emplace_back(option);
+      }
+    }
+    if (!hierarchy.controllers.empty()) found.push_back(std::move(hierarchy));
+  }
+  return found;
+}
+
+Cgroups::Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent)
+    : mode_(mode), hierarchies_(std::move(hierarchies)), parent_(std::move(parent)) {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    if (hierarchy.unified) has_kill_ = ::access((path(hierarchy, "") + "/cgroup.kill").c_str(), W_OK) == 0;
+  }
+}
+
+Result<Cgroups> Cgroups::open(const std::string& parent) {
+  TRY(std::string mounts, read_file("/proc/self/mountinfo", 1 << 20));
+  std::vector<Hierarchy> hierarchies = find_hierarchies(mounts);
+  std::erase_if(hierarchies, [](const Hierarchy& h) { return ::access(h.root.c_str(), W_OK) != 0; });
+  bool limits_in_v1 = std::any_of(hierarchies.begin(), hierarchies.end(),
+                                  [](const Hierarchy& h) { return contains(h.controllers, "memory"); });
+  bool unified = std::any_of(hierarchies.begin(), hierarchies.end(), [](const Hierarchy& h) { return h.unified; });
+  CgroupMode mode = limits_in_v1 ? (unified ? CgroupMode::kHybrid : CgroupMode::kVersion1) : CgroupMode::kVersion2;
+  if (!limits_in_v1 && !unified) {
+    return make_error(Code::kUnavailable, "no cgroup hierarchy is mounted").with_word("isolation_unavailable")
+        .with_hint("mount cgroup2 at /sys/fs/cgroup");
+  }
+  if (mode == CgroupMode::kVersion2) {
+    std::erase_if(hierarchies, [](const Hierarchy& h) { return !h.unified; });
+    TRY(hierarchies.front().root, delegated_root(hierarchies.front().root));
+    hierarchies.front().controllers = {"memory", "cpu", "pids"};
+  }
+  for (const Hierarchy& hierarchy : hierarchies) {
+    std::string group = hierarchy.root + "/" + parent;
+    TRY_VOID(ensure_directory(group, 0755));
+    if (mode == CgroupMode::kVersion2) TRY_VOID(write_file(group + "/cgroup.subtree_control", kEnable));
+  }
+  Cgroups cgroups(mode, std::move(hierarchies), parent);
+  for (const char* controller : {"memory", "cpu", "pids"}) {
+    if (cgroups.with(controller) == nullptr) {
+      return make_error(Code::kUnavailable, "cgroup controller {} is not available", controller)
+          .with_word("isolation_unavailable").with_hint("enable the controller in the kernel");
+    }
+  }
+  // Found by doing: a group with limits is made and removed again.
+  TRY(CgroupHandles probe, cgroups.create("probe", {64 << 20, 1000, 16}));
+  TRY_VOID(cgroups.remove("probe"));
+  return cgroups;
+}
+
+std::string Cgroups::path(const Hierarchy& hierarchy, const std::string& name) const {
+  std::string out = hierarchy.root + "/" + parent_;
+  return name.empty() ? out : out + "/" + name;
+}
+
+const Hierarchy* Cgroups::with(const std::string& controller) const {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    if (contains(hierarchy.controllers, controller)) return &hierarchy;
+  }
+  return nullptr;
+}
+
+std::string Cgroups::file(const std::string& controller, const std::string& name, const std::string& v1,
+                          const std::string& v2) const {
+  const Hierarchy* hierarchy = with(controller);
+  if (hierarchy == nullptr) hierarchy = with("cpu");  // version 2 has no cpuacct of its own
+  return path(*hierarchy, name) + "/" + (hierarchy->unified ? v2 : v1);
+}
+
+Result<void> Cgroups::set_limits(const std::string& name, const CgroupLimits& limits) const {
+  std::string memory = fmt::format("{}", limits.memory_bytes);
+  TRY_VOID(write_file(file("memory", name, "memory.limit_in_bytes", "memory.max"), memory));
+  // Without swap, reaching the limit is an outcome that can be reported, not a slow death. Both files are
+  // missing on kernels without swap accounting.
+  std::string swap = file("memory", name, "memory.memsw.limit_in_bytes", "memory.swap.max");
+  if (::access(swap.c_str(), W_OK) == 0) {
+    TRY_VOID(write_file(swap, mode_ == CgroupMode::kVersion2 ? "0" : memory));
+  }
+  std::uint64_t quota = static_cast<std::uint64_t>(limits.cpu_millis) * kCpuPeriodUs / 1000;
+  if (mode_ == CgroupMode::kVersion2) {
+    TRY_VOID(write_file(file("cpu", name, "", "cpu.max"), fmt::format("{} {}", quota, kCpuPeriodUs)));
+  } else {
+    TRY_VOID(write_file(file("cpu", name, "cpu.cfs_quota_us", ""), fmt::format("{}", quota)));
+  }
+  return write_file(file("pids", name, "pids.max", "pids.max"), fmt::format("{}", limits.processes));
+}
+
+Result<CgroupHandles> Cgroups::create(const std::string& name, const CgroupLimits& limits) const {
+  CgroupHandles handles;
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    std::string group = path(hierarchy, name);
+    TRY_VOID(ensure_directory(group, 0755));
+    if (hierarchy.unified) {
+      TRY(handles.unified, open_file(group, O_RDONLY | O_DIRECTORY));
+    } else {
+      TRY(Fd tasks, open_file(group + "/tasks", O_WRONLY));
+      handles.tasks.push_back(std::move(tasks));
+    }
+  }
+  TRY_VOID(set_limits(name, limits));
+  TRY(handles.memory_events, open_file(file("memory", name, "memory.oom_control", "memory.events"), O_RDONLY));
+  TRY(handles.memory_usage, open_file(file("memory", name, "memory.usage_in_bytes", "memory.current"), O_RDONLY));
+  TRY(handles.memory_stat, open_file(file("memory", name, "memory.stat", "memory.stat"), O_RDONLY));
+  TRY(handles.cpu_usage, open_file(file("cpuacct", name, "cpuacct.usage", "cpu.stat"), O_RDONLY));
+  return handles;
+}
+
+void Cgroups::kill(const std::string& name) const {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    std::string group = path(hierarchy, name);
+    if (hierarchy.unified && has_kill_) {
+      static_cast<void>(write_file(group + "/cgroup.kill", "1"));
+      continue;
+    }
+    // One by one; a member that forks meanwhile is caught by the next call, or dies with its PID 1.
+    std::string members = slurp(group + "/cgroup.procs");
+    for (std::string_view line : split(members, '\n')) {
+      std::optional<pid_t> pid = parse_number<pid_t>(line);
+      if (pid && *pid > 0) ::kill(*pid, SIGKILL);
+    }
+  }
+}
+
+bool Cgroups::empty(const std::string& name) const {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    std::string group = path(hierarchy, name);
+    if (hierarchy.unified) {
+      if (keyed_number(slurp(group + "/cgroup.events"), "populated") != 0) return false;
+    } else if (!slurp(group + "/tasks").empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Cgroups::wait_empty(const std::string& name, Millis timeout) const {
+  Steady::time_point until = Steady::now() + timeout;
+  Millis pause(1);
+  while (!empty(name)) {
+    if (Steady::now() >= until) return false;
+    // cgroup.events could be polled for, but the version 1 task lists cannot.
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
+    pause = std::min(pause * 2, Millis(50));
+  }
+  return true;
+}
+
+Result<void> Cgroups::remove(const std::string& name) const {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    std::string group = path(hierarchy, name);
+    if (::rmdir(group.c_str()) != 0 && errno != ENOENT) return Error::from_errno(errno, fmt::format("remove {}", group));
+  }
+  return success();
+}
+
+std::uint32_t Cgroups::oom_kills(const std::string& name) const {
+  std::string text = slurp(file("memory", name, "memory.oom_control", "memory.events"));
+  return static_cast<std::uint32_t>(keyed_number(text, "oom_kill"));
+}
+
+CgroupUsage Cgroups::usage(const std::string& name) const {
+  CgroupUsage usage;
+  std::string cpu = slurp(file("cpuacct", name, "cpuacct.usage", "cpu.stat"));
+  if (mode_ == CgroupMode::kVersion2) {
+    usage.cpu_us = keyed_number(cpu, "usage_usec");
+  } else {
+    usage.cpu_us = number_in(file("cpuacct", name, "cpuacct.usage", "")) / 1000;
+  }
+  std::uint64_t total = number_in(file("memory", name, "memory.usage_in_bytes", "memory.current"));
+  std::string stat = slurp(file("memory", name, "memory.stat", "memory.stat"));
+  usage.memory_cache = keyed_number(stat, mode_ == CgroupMode::kVersion2 ? "file" : "cache");
+  usage.memory_used = total > usage.memory_cache ? total - usage.memory_cache : 0;
+  usage.memory_limit = number_in(file("memory", name, "memory.limit_in_bytes", "memory.max"));
+  usage.processes = static_cast<std::uint32_t>(number_in(file("pids", name, "pids.current", "pids.current")));
+  usage.oom_kills = oom_kills(name);
+  return usage;
+}
+
+std::vector<std::string> Cgroups::list() const {
+  std::set<std::string> names;
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    std::string parent = path(hierarchy, "");
+    for (std::string& entry : list_directory(parent).value_or({})) {
+      struct stat info{};
+      if (::stat((parent + "/" + entry).c_str(), &info) == 0 && S_ISDIR(info.st_mode)) names.insert(std::move(entry));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+void Cgroups::remove_parent() const {
+  for (const Hierarchy& hierarchy : hierarchies_) ::rmdir(path(hierarchy, "").c_str());
+}
+
+}  // namespace atl::sys

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Control groups of sandboxes, on version 1, hybrid and version 2 hosts (cgroups(7)).
+//
+// Each sandbox has one group `<parent>/<name>` in every hierarchy in use. On hybrid hosts the limits are in the version 1
+// hierarchies and the lifecycle (kill, populated, CLONE_INTO_CGROUP) in the unified tree. A group is named, not held:
+// after a restart the same calls work on groups that an earlier process made.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "sys/fd.h"
+
+namespace atl::sys {
+
+enum class CgroupMode : std::uint8_t { kVersion1 = 1, kHybrid = 2, kVersion2 = 3 };
+
+struct CgroupLimits {
+  std::uint64_t memory_bytes;
+  std::uint32_t cpu_millis;
+  std::uint32_t processes;
+};
+
+struct CgroupUsage {
+  std::uint64_t cpu_us = 0;
+  std::uint64_t memory_used = 0;   // without reclaimable cache
+  std::uint64_t memory_cache = 0;
+  std::uint64_t memory_limit = 0;
+  std::uint32_t processes = 0;
+  std::uint32_t oom_kills = 0;
+};
+
+// What a launch needs of a fresh group.
+struct CgroupHandles {
+  Fd unified;            // directory for CLONE_INTO_CGROUP; none on version 1
+  std::vector<Fd> tasks; // version 1: the child writes "0" into each before anything else. KERNEL: a parent that writes
+                         // the pid to cgroup.procs waits about 10 ms for an RCU grace period; a task that moves itself does not.
+  // Read-only views for the guest daemon.
+  Fd memory_events, memory_usage, memory_stat, cpu_usage;
+};
+
+// Where one hierarchy is mounted. `controllers` is empty for a unified tree that is used for lifecycle only.
+struct Hierarchy {
+  std::string root;
+  std::vector<std::string> controllers;
+  bool unified = false;
+};
+
+class Cgroups {
+ public:
+  // Finds the hierarchies of this host and makes the parent group in each. Fails when a limit cannot be enforced.
+  static Result<Cgroups> open(const std::string& parent);
+  // For tests: uses these hierarchies as they are.
+  Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent);
+
+  CgroupMode mode() const { return mode_; }
+  bool has_kill() const { return has_kill_; }  // cgroup.kill, Linux 5.14
+
+  Result<CgroupHandles> create(const std::string& name, const CgroupLimits& limits) const;
+  // SIGKILL to every member: at once where the kernel has cgroup.kill, else one by one.
+  void kill(const std::string& name) const;
+  // True when no process is left in any hierarchy within `timeout`.
+  bool wait_empty(const std::string& name, Millis timeout) const;
+  // Removes the group everywhere. A missing group is fine; one in use is kConflict.
+  Result<void> remove(const std::string& name) const;
+  CgroupUsage usage(const std::string& name) const;   // zeros where the kernel does not say
+  std::uint32_t oom_kills(const std::string& name) const;
+  // Names of the groups below the parent, in any hierarchy.
+  std::vector<std::string> list() const;
+  // Removes the parent where it is empty.
+  void remove_parent() const;
+
+ private:
+  std::string path(const Hierarchy& hierarchy, const std::string& name) const;
+  const Hierarchy* with(const std::string& controller) const;
+  std::string file(const std::string& controller, const std::string& name, const std::string& v1,
+                   const std::string& v2) const;
+  Result<void> set_limits(const std::string& name, const CgroupLimits& limits) const;
+  bool empty(const std::string& name) const;
+
+  CgroupMode mode_;
+  std::vector<Hierarchy> hierarchies_;
+  std::string parent_;
+  bool has_kill_ = false;
+};
+
+// The hierarchies that a mount table (text of /proc/self/mountinfo) shows; what Cgroups::open starts from.
+std::vector<Hierarchy> find_hierarchies(const std::string& mountinfo);
+
+}  // namespace atl::sys
