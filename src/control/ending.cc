@@ -53,14 +53,14 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
     }
     FAULT("end.intent_written");
   }
-  auto stuck_after = Steady::now() + model::bound(model::State::kStopping);
+  auto stuck_after = clock_.steady_now() + model::bound(model::State::kStopping);
   Steady::duration retry = kFirstRetry;
   while (true) {
     auto released = co_await release_once(live);
     if (released) break;
     live->release_error = std::move(released).error();
     live->changed.notify_all();
-    if (Steady::now() >= stuck_after && live->row.state == model::State::kStopping) {
+    if (clock_.steady_now() >= stuck_after && live->row.state == model::State::kStopping) {
       Ending stuck;
       stuck.outcome = model::kOutcomeStopStuck;
       stuck.reason = live->release_error->message();

@@ -93,6 +93,46 @@ class World {
     until([&] { return service->status().reconciled; });
   }
 
+  // Runs beside the test; `then` gets the answer, unless the world is closed before.
+  template <class T, class Then>
+  void spawn(Task<T> task, Then then) {
+    async::asio::co_spawn(io, pass_on(std::move(task), std::move(then)), async::asio::detached);
+  }
+  template <class T>
+  Task<> forget(Task<T> task) {
+    (void)co_await std::move(task);
+  }
+  // Brings the pools to their size.
+  void fill() {
+    std::size_t before = 0;
+    do {
+      before = runner.started;
+      service->fill_pools();
+      run(service->settle());
+    } while (runner.started != before);
+  }
+  // Waits until the store has written all that it was given.
+  void flush() {
+    (void)db->run_blocking([](store::Connection&) { return Result<void>(); });
+  }
+  void fill_disk() {
+    auto done = db->run_blocking([](store::Connection& c) -> Result<void> {
+      TRY(store::Statement count, c.prepare("PRAGMA page_count"));
+      TRY_VOID(count.step());
+      return c.exec(fmt::format("PRAGMA max_page_count = {}", count.integer(0) + 2));
+    });
+    ASSERT_TRUE(done.ok());
+  }
+  void free_disk() {
+    ASSERT_TRUE(db->run_blocking([](store::Connection& c) { return c.exec("PRAGMA max_page_count = 1000000"); }).ok());
+  }
+  bool replace_token(const std::string& id, const std::string& token) {
+    return db->run_blocking([=](store::Connection& c) {
+               return c.run("UPDATE sandboxes SET access_token = ? WHERE id = ?", token, id);
+             }).ok();
+  }
+  void set_boot_id(const std::string& id) { options_.boot_id = id; }
+
   control::CreateSpec spec(Millis timeout = std::chrono::seconds(60)) const {
     control::CreateSpec spec;
     spec.tenant = tenant;
@@ -144,6 +184,10 @@ class World {
   template <class T>
   static Task<> keep(Task<T> task, std::optional<T>* out) {
     out->emplace(co_await std::move(task));
+  }
+  template <class T, class Then>
+  static Task<> pass_on(Task<T> task, Then then) {
+    then(co_await std::move(task));
   }
   static Task<> mark(Task<> task, bool* done) {
     co_await std::move(task);

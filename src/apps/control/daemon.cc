@@ -27,10 +27,10 @@ Daemon::Daemon(Options options) : options_(std::move(options)), background_(io_.
 
 Result<void> Daemon::open() {
   TRY_VOID(prepare_directories(options_));
-  TRY(lock_, lock_data_dir(options_.control_dir()));
   TRY(options_.service.boot_id, boot_id());
   TRY_VOID(bind());  // a port below 1024 needs root
   TRY_VOID(become_user(options_.user));
+  TRY(lock_, lock_data_dir(options_.control_dir()));
   TRY_VOID(confine_files(options_));  // before the store's thread is started: it would not be confined
   TRY_VOID(open_store());
   TRY_VOID(open_tls());
