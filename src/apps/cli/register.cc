@@ -3,20 +3,29 @@
 
 namespace atl::cli {
 
+// In the order of --help.
 void register_all(Commands& commands) {
+  register_up(commands);
+  register_down(commands);
+  register_status(commands);
+  register_env(commands);
   register_run(commands);
   register_create(commands);
   register_exec(commands);
   register_shell(commands);
   register_cp(commands);
   register_ls(commands);
-  register_logs(commands);
   register_ps(commands);
   register_top(commands);
+  register_logs(commands);
   register_kill(commands);
-  register_env(commands);
-  register_completion(commands);
+  register_template(commands);
+  register_key(commands);
+  register_ca(commands);
   register_version(commands);
+  register_completion(commands);
+  register_supervise(commands);
+  register_daemon(commands);
 }
 
 }  // namespace atl::cli

@@ -34,6 +34,7 @@ struct DaemonState {
 };
 struct SupervisorState {
   ProcessId process;
+  std::vector<std::string> listen;  // where control serves
   std::vector<DaemonState> daemons;
 };
 std::string supervisor_state_path(const std::string& run_dir);
@@ -51,6 +52,7 @@ inline constexpr int kHoldControl = SIGUSR1;   // stop the last daemon and do no
 
 struct SupervisorOptions {
   std::string run_dir;
+  std::vector<std::string> listen;  // only told on in the state
   std::vector<DaemonSpec> daemons;  // in the order of starting
 };
 // Runs until told to stop. kConflict when another supervisor holds the run directory.

@@ -30,6 +30,7 @@ std::string state_json(const SupervisorState& state) {
     daemons.push_back(std::move(item));
   }
   json::object root = process_json(state.process);
+  root["listen"] = json::value_from(state.listen);
   root["daemons"] = std::move(daemons);
   return json::serialize(root) + "\n";
 }
@@ -43,6 +44,12 @@ Result<SupervisorState> parse_state(std::string_view text) {
   }
   SupervisorState state;
   state.process = process_of(root);
+  const json::value* listen = find_at(root, "listen");
+  if (listen != nullptr && listen->is_array()) {
+    for (const json::value& address : listen->as_array()) {
+      if (address.is_string()) state.listen.emplace_back(std::string_view(address.as_string()));
+    }
+  }
   for (const json::value& item : daemons->as_array()) {
     DaemonState daemon;
     daemon.name = text_at(item, "name");

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the commands that manage this machine's daemons share: options, the daemons' flags, waiting for them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/cli/command.h"
+#include "apps/cli/config.h"
+#include "apps/cli/supervisor.h"
+
+namespace atl::cli {
+
+// Options that win over the configuration file; empty or negative: not given.
+struct MachineOptions {
+  std::string config_path;
+  bool no_config = false;  // hidden: take nothing from a file
+  std::string data_dir, run_dir, user, plain, domain;
+  std::vector<std::string> listen;
+  int slot_first = -1, slot_count = -1, ready = -1;
+};
+// Declares --config, --data-dir and --run-dir, and with kAll what else is in the configuration.
+enum class Declare { kPaths, kAll };
+void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& options, Declare which);
+// File, then options, then `--instance`; checked.
+Result<Config> resolve_config(const MachineOptions& options, const Globals& globals);
+// The options that give exactly `config` again, for the supervisor that we start.
+std::vector<std::string> config_flags(const Config& config);
+
+// The daemons of one instance in the order of starting, with their flags and logs. kNotFound when a program is missing.
+Result<std::vector<DaemonSpec>> daemon_specs(const Config& config);
+
+// Replaces port 0 by a free one, so that the daemons keep it through restarts.
+Result<void> choose_ports(Config& config);
+// kDenied with what to do, unless we are root.
+Result<void> require_root(std::string_view what);
+
+// The address that a client on this machine uses for the first `listen`: 0.0.0.0 becomes 127.0.0.1.
+std::string local_url(const Config& config);
+
+}  // namespace atl::cli
