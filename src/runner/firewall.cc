@@ -18,9 +18,13 @@ namespace {
 constexpr int kFlowsPerSlot = 4096;
 constexpr int kNewFlowsPerSecond = 500;
 constexpr int kNewFlowsBurst = 1000;
+constexpr std::string_view kHostAddresses = "100.64.0.0/12";  // of host_address()
+constexpr std::string_view kAliases = "100.80.0.0/12";        // of alias_address()
 
 // Priorities: before connection tracking (raw), and just before the host's own filter chains. An accept here does
-// not overrule a drop there: each base chain has its say.
+// not overrule a drop there: each base chain has its say. `early` and `home` rewrite addresses without connection
+// tracking, before and after it, so that all else sees one address per sandbox. An ICMP error that comes back still
+// quotes that address, and means nothing inside: so the largest TCP segment is set from the route.
 constexpr std::string_view kChains = R"(
   chain early {{
     type filter hook prerouting priority raw; policy accept;
@@ -28,6 +32,7 @@ constexpr std::string_view kChains = R"(
     meta nfproto != ipv4 drop
     ip saddr != {inside} counter name spoofed drop
     ct original zone set iifname map @zones
+    ip daddr != {hosts} ip saddr set iifname map @aliases
   }}
   chain to_host {{
     type filter hook input priority filter - 10; policy accept;
@@ -37,6 +42,7 @@ constexpr std::string_view kChains = R"(
   }}
   chain through {{
     type filter hook forward priority filter - 10; policy accept;
+    tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu
     iifname @slots goto from_slot
     oifname @slots goto to_slot
   }}
@@ -64,7 +70,11 @@ constexpr std::string_view kChains = R"(
   }}
   chain leave {{
     type nat hook postrouting priority srcnat; policy accept;
-    ip saddr {inside} oifname != @slots masquerade
+    ip saddr {aliases} oifname != @slots masquerade
+  }}
+  chain home {{
+    type filter hook postrouting priority srcnat + 10; policy accept;
+    oifname @slots ip daddr {aliases} ip daddr set {inside}
   }}
 )";
 
@@ -153,12 +163,13 @@ Result<std::string> Firewall::run(const std::string& commands, bool terse) {
 }
 
 std::string Firewall::table() const {
-  std::vector<std::string> all, open, zones, allow, deny;
+  std::vector<std::string> all, open, zones, aliases, allow, deny;
   for (std::uint32_t i = 0; i < range_.count; ++i) {
     std::uint32_t slot = range_.first + i;
     std::string link = fmt::format("\"{}\"", link_name(slot));
     all.push_back(link);
     zones.push_back(fmt::format("{} : {}", link, conntrack_zone(slot)));
+    aliases.push_back(fmt::format("{} : {}", link, model::format_cidr({alias_address(slot), 32})));
     auto found = rules_.find(slot);
     if (found == rules_.end() || found->second.internet) open.push_back(link);
     if (found == rules_.end()) continue;
@@ -170,12 +181,14 @@ std::string Firewall::table() const {
   text += fmt::format("  set slots {{ type ifname; {} }}\n", elements(all));
   text += fmt::format("  set open {{ type ifname; {} }}\n", elements(open));
   text += fmt::format("  map zones {{ typeof iifname : ct zone; {} }}\n", elements(zones));
+  text += fmt::format("  map aliases {{ typeof iifname : ip saddr; {} }}\n", elements(aliases));
   text += fmt::format("  set special {{ type ipv4_addr; flags interval; elements = {{ {} }} }}\n", special_ranges());
   text += fmt::format("  set allow {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(allow));
   text += fmt::format("  set deny {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(deny));
   text += fmt::format("  set rate {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
   text += fmt::format("  set flows {{ type ifname; size {}; flags dynamic; }}\n", kMaxSlots);
-  text += fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("rate", kNewFlowsPerSecond),
+  text += fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
+                      fmt::arg("aliases", kAliases), fmt::arg("rate", kNewFlowsPerSecond),
                       fmt::arg("burst", kNewFlowsBurst), fmt::arg("flows", kFlowsPerSlot));
   return text + "}\n";
 }

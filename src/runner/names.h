@@ -25,6 +25,13 @@ inline sys::Ipv4 host_address(std::uint32_t slot) {
   std::uint32_t n = slot + 1;
   return {100, static_cast<std::uint8_t>(64 + (n >> 16)), static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)};
 }
+// What the host calls the sandbox while it forwards: all have the same address inside, so no route could lead the answers
+// back. The firewall puts it in on the way out and takes it away on the way in. 100.80.0.0/12, beside the host's own.
+inline sys::Ipv4 alias_address(std::uint32_t slot) {
+  sys::Ipv4 address = host_address(slot);
+  address[1] = static_cast<std::uint8_t>(address[1] + 16);
+  return address;
+}
 inline constexpr sys::Ipv4 kInsideAddress = {169, 254, 0, 21};   // model::kGuestAddress
 inline constexpr sys::Ipv4 kGatewayAddress = {169, 254, 0, 22};  // model::kGatewayAddress
 // Locally administered. Inside it is the same everywhere, as the addresses are.

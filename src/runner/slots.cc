@@ -25,6 +25,8 @@ using sys::Fd;
 
 constexpr int kGuestBacklog = 1024;
 constexpr Millis kDrainCheck{20};
+// Making a slot competes with a start for kernel locks and processors, so while enough are left it waits for a quiet moment.
+constexpr Millis kQuiet{15};
 constexpr Millis kRetryAfterError{500};
 
 // Returns to the namespace it was made in.
@@ -89,7 +91,9 @@ Result<void> configure_host(sys::Netlink& host, std::uint32_t number) {
   // In this order: the first address is the source of the host's own connections, and tells slots apart.
   TRY_VOID(host.add_address(link, host_address(number), 32));
   TRY_VOID(host.add_address(link, kGatewayAddress, 32));
-  return host.set_up(link);
+  TRY_VOID(host.set_up(link));
+  TRY_VOID(host.add_neighbour(link, alias_address(number), kInsideMac));
+  return host.add_route(link, alias_address(number), 32, std::nullopt);
 }
 
 }  // namespace
@@ -155,6 +159,7 @@ Result<Slot> SlotPool::lease(Millis timeout) {
   }
   Slot slot = std::move(ready_.front());
   ready_.pop_front();
+  last_lease_ = Steady::now();
   changed_.notify_all();
   return slot;
 }
@@ -191,16 +196,25 @@ std::optional<std::uint32_t> SlotPool::take_number_locked() {
   return number;
 }
 
+// How long the background thread may sleep; zero: there is a slot to make now.
+Millis SlotPool::idle_time_locked() const {
+  constexpr Millis kForever{3'600'000};
+  if (ready_.size() < waiting_) return Millis(0);
+  if (ready_.size() >= wanted_) return kForever;
+  if (ready_.size() <= wanted_ / 2) return Millis(0);
+  auto quiet_for = std::chrono::duration_cast<Millis>(Steady::now() - last_lease_);
+  return std::max(kQuiet - quiet_for, Millis(0));
+}
+
 void SlotPool::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     collect_drained_locked();
-    bool want = ready_.size() < std::max<std::size_t>(wanted_, waiting_);
-    std::optional<std::uint32_t> number = want ? take_number_locked() : std::nullopt;
+    Millis idle = idle_time_locked();
+    std::optional<std::uint32_t> number = idle == Millis(0) ? take_number_locked() : std::nullopt;
     if (!number) {
-      auto changed = [this, want] { return stop_ || (!want && ready_.size() < std::max<std::size_t>(wanted_, waiting_)); };
-      if (draining_.empty()) changed_.wait(lock, [&] { return changed() || !draining_.empty() || (want && !free_.empty()); });
-      else changed_.wait_for(lock, kDrainCheck, changed);
+      if (!draining_.empty() || idle == Millis(0)) idle = kDrainCheck;
+      changed_.wait_for(lock, idle);
       continue;
     }
     lock.unlock();

@@ -60,6 +60,7 @@ class SlotPool {
 
  private:
   void run();
+  Millis idle_time_locked() const;
   Result<Slot> build(std::uint32_t number);
   std::optional<std::uint32_t> take_number_locked();
   void collect_drained_locked();
@@ -73,6 +74,7 @@ class SlotPool {
   std::set<std::uint32_t> draining_;  // waiting for their link to vanish
   std::uint32_t wanted_ = 0;
   std::uint32_t waiting_ = 0;         // callers of lease()
+  Steady::time_point last_lease_{};
   std::string last_error_;
   bool stop_ = false;
   sys::Fd host_netns_;
