@@ -173,6 +173,7 @@ Result<Target> bootstrap_target(const Config& config) {
   TRY(std::string key, sys::read_file(config.data_dir + "/control/bootstrap.key"));
   target.api_key = Secret(std::string(trim(split(key, '\n').front())));
   target.ca_file = config.data_dir + "/control/tls/ca.pem";
+  target.run_dir = config.run_dir;
   TRY(Url url, parse_url(target.api_url));
   bool has_port = config.domain.find(':') != std::string::npos;
   target.domain = has_port ? config.domain : fmt::format("{}:{}", config.domain, url.port);

@@ -22,10 +22,6 @@ constexpr char kExamples[] =
     "  # for a monitor: exit status 0 when all is well, 1 when something is missing, 125 when nothing answers\n"
     "  atoll status --json > /dev/null";
 
-struct Options {
-  MachineOptions machine;
-};
-
 std::string joined(const json::value& parent, std::string_view key) {
   const json::value* list = find_at(parent, key);
   std::string out;
@@ -71,10 +67,10 @@ std::string service_lines(const json::value& status) {
   return out;
 }
 
-Task<Result<int>> status(Session& session, const Options& options, const Globals& globals) {
-  CO_TRY(Config config, resolve_config(options.machine, globals));
-  auto state = load_state(config.run_dir);
+Task<Result<int>> status(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
+  const std::string& run_dir = api->target().run_dir;
+  auto state = run_dir.empty() ? Result<SupervisorState>(make_error(Code::kNotFound, "elsewhere")) : load_state(run_dir);
   auto reply = co_await api->call("GET", "/v1/status");
   bool denied = !reply.ok() && reply.error().code() == Code::kDenied;
   if (denied) reply = co_await api->call("GET", "/health");
@@ -98,12 +94,9 @@ Task<Result<int>> status(Session& session, const Options& options, const Globals
 }  // namespace
 
 void register_status(Commands& commands) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = commands.add(nullptr, "status", "show what runs and how well", kExamples,
-                               [options](const Globals& globals) -> Result<int> {
-                                 return Session().run([&](Session& s) { return status(s, *options, globals); });
-                               });
-  add_machine_options(commands, app, options->machine, Declare::kPaths);
+  commands.add(nullptr, "status", "show what runs and how well", kExamples, [](const Globals& globals) -> Result<int> {
+    return Session().run([&](Session& s) { return status(s, globals); });
+  });
 }
 
 }  // namespace atl::cli

@@ -36,6 +36,7 @@ Task<> Session::drive(std::function<Task<Result<int>>(Session&)> body) {
   signals_.cancel();
   scope_.cancel();
   co_await scope_.join();
+  loop_.stop();  // idle connections are still waiting for their time; nobody needs them any more
 }
 
 Result<int> Session::run(std::function<Task<Result<int>>(Session&)> body) {

@@ -88,7 +88,8 @@ std::string credentials_json(const Credentials& credentials) {
                                    {"sandbox_url", target.sandbox_url},
                                    {"api_key", target.api_key.reveal()},
                                    {"ca_file", target.ca_file},
-                                   {"domain", target.domain}};
+                                   {"domain", target.domain},
+                                   {"run_dir", target.run_dir}};
   }
   json::object root{{"version", 1}, {"current", credentials.current}, {"instances", std::move(instances)}};
   return json::serialize(root) + "\n";
@@ -113,6 +114,7 @@ Result<Credentials> parse_credentials(std::string_view text) {
     target.api_key = Secret(text_of(*entry, "api_key"));
     target.ca_file = text_of(*entry, "ca_file");
     target.domain = text_of(*entry, "domain");
+    target.run_dir = text_of(*entry, "run_dir");
     credentials.instances.emplace(std::string(item.key()), std::move(target));
   }
   return credentials;
