@@ -51,7 +51,10 @@ Input read_input(Fields& fields) {
 }
 
 int read_signal(Fields& fields) {
-  constexpr Fields::Choice kSignals[] = {{"SIGNAL_SIGTERM", SIGTERM}, {"SIGNAL_SIGKILL", SIGKILL}};
+  // The last five are our extension, so that a terminal's and a supervisor's signals can be passed on.
+  constexpr Fields::Choice kSignals[] = {{"SIGNAL_SIGTERM", SIGTERM}, {"SIGNAL_SIGKILL", SIGKILL}, {"SIGNAL_SIGINT", SIGINT},
+                                         {"SIGNAL_SIGHUP", SIGHUP},   {"SIGNAL_SIGQUIT", SIGQUIT}, {"SIGNAL_SIGUSR1", SIGUSR1},
+                                         {"SIGNAL_SIGUSR2", SIGUSR2}};
   return fields.choice("signal", kSignals).value_or(0);
 }
 
@@ -115,7 +118,7 @@ Result<UnaryRequest> parse_unary(const object& message, std::string_view method)
   if (method == "Update") out.terminal = read_terminal(fields);
   if (method == "SendSignal") {
     out.signal = read_signal(fields);
-    if (out.signal == 0) fields.fail("signal", "must be SIGNAL_SIGTERM or SIGNAL_SIGKILL");
+    if (out.signal == 0) fields.fail("signal", "must be SIGNAL_SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 or SIGUSR2");
   }
   if (fields.failure()) return *fields.failure();
   return out;
