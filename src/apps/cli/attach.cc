@@ -101,6 +101,7 @@ void on_signal(const AttachmentPtr& a, int number) {
     session.spawn("resize", pass_size(a));
     return;
   }
+  if (number == SIGUSR1 || number == SIGUSR2) return session.spawn("signal", pass_signal(a, number));
   a->last_signal = number;
   if (++a->signals_seen == 1) session.spawn("signal", pass_signal(a, number));
   else if (a->signals_seen == 2) session.spawn("kill", kill_and_leave(a));
@@ -114,6 +115,7 @@ Task<> extend_deadline(AttachmentPtr a) {
     json::value body = json::object({{"timeout", kExtendSeconds}});
     auto extended = co_await a->guest->api().call("POST", path, std::move(body));
     (void)extended;  // control may be restarting; the next round tries again
+    if (a->over) co_return;  // ended while the call was under way: nobody will notify again
     co_await a->ended.wait_until(Steady::now() + kExtendEvery);
   }
 }
@@ -203,7 +205,7 @@ Task<Result<int>> attach(std::shared_ptr<GuestClient> guest, AttachOptions optio
   }
   a->stream = std::move(*stream);
   if (a->options.terminal) CO_TRY_VOID(a->raw.enter());
-  a->session().on_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGCONT}, [a](int number) { on_signal(a, number); });
+  a->session().on_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT}, [a](int number) { on_signal(a, number); });
   if (a->options.forward_stdin || a->options.terminal) {
     a->input = std::make_unique<InputPump>(a->session().executor(), STDIN_FILENO);
     a->session().spawn("input", send_input(a));
