@@ -139,6 +139,7 @@ struct StartReply {
 enum StartStep : std::uint32_t {
   kStepQueue, kStepSlot, kStepDisk, kStepCgroup, kStepClone, kStepMaps, kStepMounts, kStepPivot, kStepConfine, kStepExec,
   kStepTotal,
+  kStepPrepare,  // template and disk made ready for this slot, before kStepClone
 };
 
 struct StopReply {

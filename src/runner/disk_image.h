@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "runner/disks.h"
 #include "sys/fd.h"
 
 namespace atl::runner {
@@ -16,5 +17,7 @@ Result<void> make_template_image(const std::string& path, std::uint64_t bytes);
 Result<void> copy_sparse(const std::string& from, const std::string& to);
 // Mounts the image through a loop device; detached.
 Result<sys::Fd> mount_image(const std::string& path);
+// Mounts a copy of a template image and opens what a start writes to.
+Result<Disk> open_disk(const std::string& path);
 
 }  // namespace atl::runner

@@ -15,6 +15,7 @@ namespace atl::runner {
 namespace {
 
 constexpr Millis kRetryAfterError{1000};
+constexpr Millis kQuiet{15};  // as for slots: while enough are left, no disk is made beside a start
 constexpr std::string_view kSuffix = ".img";
 
 std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kDiskGrain - 1) / kDiskGrain * kDiskGrain; }
@@ -83,12 +84,12 @@ Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes) {
   Ready ready;
   ready.path = fmt::format("{}/ready-{}{}", directory_, number, kSuffix);
   Result<void> copied = copy_sparse(origin, ready.path);
-  Result<sys::Fd> mount = copied.ok() ? mount_image(ready.path) : Result<sys::Fd>(std::move(copied).error());
-  if (!mount.ok()) {
+  Result<Disk> disk = copied.ok() ? open_disk(ready.path) : Result<Disk>(std::move(copied).error());
+  if (!disk.ok()) {
     ::unlink(ready.path.c_str());
-    return std::move(mount).error();
+    return std::move(disk).error();
   }
-  ready.disk.mount = std::move(*mount);
+  ready.disk = std::move(*disk);
   return ready;
 }
 
@@ -97,6 +98,11 @@ void DiskPool::run() {
   while (!stop_) {
     if (ready_.size() >= wanted_) {
       changed_.wait(lock, [this] { return stop_ || ready_.size() < wanted_; });
+      continue;
+    }
+    auto quiet_for = std::chrono::duration_cast<Millis>(Steady::now() - last_lease_);
+    if (ready_.size() > wanted_ / 2 && quiet_for < kQuiet) {
+      changed_.wait_for(lock, kQuiet - quiet_for);
       continue;
     }
     std::uint64_t bytes = bytes_;
@@ -122,6 +128,7 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
     if (rounded(bytes) == bytes_ && !ready_.empty()) {
       ready = std::move(ready_.front());
       ready_.pop_front();
+      last_lease_ = Steady::now();
       changed_.notify_all();
     }
   }

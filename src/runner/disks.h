@@ -21,6 +21,7 @@ namespace atl::runner {
 
 struct Disk {
   sys::Fd mount;  // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
+  sys::Fd hostname, hosts;  // of upper/etc, empty, open for writing: only the lease knows the name
 };
 
 class DiskPool {
@@ -55,6 +56,7 @@ class DiskPool {
   std::uint64_t bytes_ = 0;
   std::uint32_t wanted_ = 0;
   std::uint64_t next_ = 0;
+  Steady::time_point last_lease_{};
   bool stop_ = false;
   std::thread thread_;
 };

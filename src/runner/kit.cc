@@ -90,6 +90,7 @@ Result<sys::Fd> build_kit(std::uint32_t owner) {
   // in a sandbox, and the sandbox can make no nodes.
   TRY(sys::Fd kit, sys::mount_new("tmpfs", {{"size", "256k"}, {"nr_inodes", "128"}, {"mode", "0755"}}, sys::kNoSuid));
   TRY_VOID(KitBuilder(kit.get(), owner).build());
+  TRY_VOID(sys::restrict_mount(kit.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoExec));
   return kit;
 }
 

@@ -22,7 +22,7 @@ namespace atl::runner {
 // What the launcher carries from its birth on.
 struct LauncherConfig {
   std::string stage;            // an existing directory; the launcher's private root goes over it, unseen by others
-  std::vector<sys::FilterProgram> filters;  // for sandboxes, installed in this order
+  sys::FilterProgram filter;    // for sandboxes
   int landlock_abi = 0;
 };
 

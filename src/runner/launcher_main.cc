@@ -4,6 +4,7 @@
 // mount namespaces of sandboxes are cheap to copy and hold nothing of the host.
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,13 +51,30 @@ void move_up(Fd& fd) {
   if (up >= 0) fd = Fd(up);
 }
 
+// For as long as it lives, this process is the sandbox's own user, with the rights of root.
+// KERNEL: what one user may have of inotify instances, locked memory, pending signals and the like is also counted for the
+// user that made the user namespace (struct ucounts). Were that root, one sandbox could use up what all the others and the
+// host's own root have left. Changing ids clears the parent-death signal (prctl(2)), so it is set again.
+class AsOwner {
+ public:
+  explicit AsOwner(std::uint32_t uid) : done_(::setresuid(static_cast<uid_t>(-1), uid, static_cast<uid_t>(-1)) == 0) {}
+  ~AsOwner() {
+    if (::setresuid(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) != 0) ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) ::_exit(0);  // the runner went in between
+  }
+  AsOwner(const AsOwner&) = delete;
+  bool done() const { return done_; }
+
+ private:
+  bool done_;
+};
+
 class LauncherProcess {
  public:
   LauncherProcess(const LauncherConfig& config, std::vector<Fd> orders, Fd exits)
       : config_(config), orders_(std::move(orders)), exits_(std::move(exits)) {
-    for (const sys::FilterProgram& program : config.filters) {
-      filters_.push_back({static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())});
-    }
+    filter_ = {static_cast<unsigned short>(config.filter.size()), const_cast<sock_filter*>(config.filter.data())};
   }
 
   Result<void> prepare();
@@ -72,7 +90,7 @@ class LauncherProcess {
   static int write_maps(pid_t pid, std::uint32_t base);
 
   const LauncherConfig& config_;
-  std::vector<sock_fprog> filters_;
+  sock_fprog filter_{};
   std::vector<Fd> orders_;
   Fd exits_;
   Fd home_netns_;
@@ -112,6 +130,7 @@ Result<void> LauncherProcess::prepare() {
   ::setsid();  // signals of the runner's terminal are not for us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "atoll-launcher");
+  if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0) return Error::from_errno(errno, "keep rights over a change of ids");
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -159,7 +178,7 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
   int release[2];
   if (::pipe2(release, O_CLOEXEC) != 0) return failed(order, errno, "pipe");
   Fd release_read(release[0]), release_write(release[1]);
-  container::ChildPlan plan{order, fds, release[0], release[1], filters_, config_.landlock_abi};
+  container::ChildPlan plan{order, fds, release[0], release[1], &filter_, config_.landlock_abi};
 
   // The child must be born in the slot's network namespace: inside its user namespace it could not enter one that
   // belongs to the host's (setns(2)).
@@ -174,9 +193,14 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
     args.cgroup = static_cast<std::uint64_t>(fd(Passed::kUnified));
   }
   std::uint64_t start = now_ns();
-  long pid = ::syscall(SYS_clone3, &args, sizeof args);
-  if (pid == 0) container::run_child(plan);
-  int error = errno;
+  long pid = -1;
+  int error = 0;
+  {
+    AsOwner owner(order.uid_base);
+    pid = owner.done() ? ::syscall(SYS_clone3, &args, sizeof args) : -1;
+    if (pid == 0) container::run_child(plan);
+    error = errno;
+  }
   // Staying in the slot's namespace would keep it alive.
   if (::setns(home_netns_.get(), CLONE_NEWNET) != 0) ::_exit(1);
   if (pid < 0) return failed(order, error, "clone");

@@ -83,10 +83,9 @@ void raise_limits() {
 Result<LauncherConfig> launcher_config(const Options& options) {
   LauncherConfig config;
   config.stage = options.run_dir + "/stage";
-  for (const sys::FilterPolicy& policy : {container::allowed_calls(), container::refused_arguments()}) {
-    TRY(sys::FilterProgram program, sys::compile_filter(policy));
-    config.filters.push_back(std::move(program));
-  }
+  TRY(sys::FilterProgram allowed, sys::compile_filter(container::allowed_calls()));
+  TRY(sys::FilterProgram refused, sys::compile_filter(container::refused_arguments()));
+  config.filter = sys::chain_filters(allowed, refused);
   config.landlock_abi = sys::landlock_abi();
   return config;
 }

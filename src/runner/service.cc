@@ -276,14 +276,7 @@ Result<void> Service::end(Sandbox& sandbox) {
   Driver* driver = driver_of(sandbox.record.tier);
   if (driver != nullptr) TRY_VOID(driver->stop({id, sandbox.record.pid, sandbox.pidfd.get()}));
   sandbox.oom_kills = parts_.cgroups.oom_kills(id);
-  Steady::time_point until = Steady::now() + kRemoveWait;
-  for (;;) {
-    Result<void> removed = parts_.cgroups.remove(id);
-    if (removed.ok()) break;
-    // KERNEL: rmdir says EBUSY until the last task of the group is really gone, a little after it was reaped.
-    if (removed.error().code() != Code::kConflict || Steady::now() > until) return removed;
-    ::usleep(1000);
-  }
+  TRY_VOID(parts_.cgroups.remove(id, kRemoveWait));
   FAULT("runner.stop.after_cgroup");
   parts_.disks.remove(id);
   FAULT("runner.stop.after_disk");

@@ -62,7 +62,7 @@ Result<void> Service::sweep_groups() {
       log::error("left-over cgroup still has processes", {{"name", name}});
       continue;
     }
-    Result<void> removed = parts_.cgroups.remove(name);
+    Result<void> removed = parts_.cgroups.remove(name, kSweepWait);
     if (!removed.ok()) log::error("left-over cgroup not removed", {{"error", removed.error().message()}});
     FAULT("runner.sweep.after_group");
   }

@@ -2,7 +2,6 @@
 #include "sys/cgroup.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +19,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kControllers = {"memory", "cpu", "cpuacct", "pids"};
 constexpr std::uint32_t kCpuPeriodUs = 100'000;
+constexpr useconds_t kFirstPauseUs = 100;
+constexpr useconds_t kLongestPauseUs = 20'000;
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -137,7 +138,7 @@ Result<Cgroups> Cgroups::open(const std::string& parent) {
   }
   // Found by doing: a group with limits is made and removed again.
   TRY(CgroupHandles probe, cgroups.create("probe", {64 << 20, 1000, 16}));
-  TRY_VOID(cgroups.remove("probe"));
+  TRY_VOID(cgroups.remove("probe", Millis(0)));
   return cgroups;
 }
 
@@ -228,20 +229,27 @@ bool Cgroups::empty(const std::string& name) const {
 
 bool Cgroups::wait_empty(const std::string& name, Millis timeout) const {
   Steady::time_point until = Steady::now() + timeout;
-  Millis pause(1);
+  useconds_t pause = kFirstPauseUs;
   while (!empty(name)) {
     if (Steady::now() >= until) return false;
     // cgroup.events could be polled for, but the version 1 task lists cannot.
-    ::poll(nullptr, 0, static_cast<int>(pause.count()));
-    pause = std::min(pause * 2, Millis(50));
+    ::usleep(pause);
+    pause = std::min(pause * 2, kLongestPauseUs);
   }
   return true;
 }
 
-Result<void> Cgroups::remove(const std::string& name) const {
+Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {
+  Steady::time_point until = Steady::now() + timeout;
   for (const Hierarchy& hierarchy : hierarchies_) {
     std::string group = path(hierarchy, name);
-    if (::rmdir(group.c_str()) != 0 && errno != ENOENT) return Error::from_errno(errno, fmt::format("remove {}", group));
+    for (useconds_t pause = kFirstPauseUs; ::rmdir(group.c_str()) != 0 && errno != ENOENT;) {
+      // KERNEL: EBUSY until the last task is really gone, which is a little after it was reaped.
+      int error = errno;
+      if (error != EBUSY || Steady::now() >= until) return Error::from_errno(error, fmt::format("remove {}", group));
+      ::usleep(pause);
+      pause = std::min(pause * 2, kLongestPauseUs);
+    }
   }
   return success();
 }

@@ -65,8 +65,8 @@ class Cgroups {
   void kill(const std::string& name) const;
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
-  // Removes the group everywhere. A missing group is fine; one in use is kConflict.
-  Result<void> remove(const std::string& name) const;
+  // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is kConflict.
+  Result<void> remove(const std::string& name, Millis timeout) const;
   CgroupUsage usage(const std::string& name) const;   // zeros where the kernel does not say
   std::uint32_t oom_kills(const std::string& name) const;
   // Names of the groups below the parent, in any hierarchy.

@@ -56,6 +56,7 @@ class Child {
   void build_root();
   void mount_overlay();
   void mount_proc();
+  void mask(const Masked& masked);
   void mount_dev();
   void mount_sys();
   void enter_root();
@@ -72,7 +73,7 @@ class Child {
   int open_in(int directory, const char* path, int flags, const char* what);
   int new_mount(const char* type, const char* const options[][2], unsigned attributes);
   void attach(int mount, int directory, const char* path, const char* what);
-  void bind(const char* from, int directory, const char* path, unsigned attributes);
+  void bind(const char* from, int directory, const char* path);
   void lock_part(int directory, const char* path);
 
   const ChildPlan& plan_;
@@ -151,13 +152,10 @@ void Child::attach(int mount, int directory, const char* path, const char* what)
   ::close(mount);
 }
 
-// A copy of the mount at `from` (in the private root) on top of `path`.
-void Child::bind(const char* from, int directory, const char* path, unsigned attributes) {
+// A copy of a part of the kit on top of `path`, as restricted as the kit is.
+void Child::bind(const char* from, int directory, const char* path) {
   long copy = ::syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   check(copy, from);
-  mount_attr attr{};
-  attr.attr_set = attributes;
-  check(::syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &attr, sizeof attr), from);
   attach(static_cast<int>(copy), directory, path, path);
 }
 
@@ -191,21 +189,24 @@ void Child::mount_proc() {
   proc_ = open_in(root_, "proc", O_PATH | O_DIRECTORY, "open /proc");
   namespace_limits_ = open_in(proc_, "sys/user", O_PATH | O_DIRECTORY, "open /proc/sys/user");
   for (const char* path : kReadOnlyProc) lock_part(proc_, path);
-  for (const Masked& masked : kMaskedProc) {
-    struct stat before{}, after{};
-    if (::fstatat(proc_, masked.path, &before, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    bind(masked.directory ? "/kit/empty" : "/kit/null", proc_, masked.path,
-         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    // Seen to be masked, not believed to be.
-    if (::fstatat(proc_, masked.path, &after, AT_SYMLINK_NOFOLLOW) != 0 || after.st_dev == before.st_dev) {
-      errno = EIO;
-      fail(masked.path);
-    }
+  for (const Masked& masked : kMaskedProc) mask(masked);
+}
+
+void Child::mask(const Masked& masked) {
+  struct stat before{}, after{};
+  if (::fstatat(proc_, masked.path, &before, AT_SYMLINK_NOFOLLOW) != 0) return;
+  // What only the host's root may read, root in here may not: it owns nothing of the host.
+  if ((before.st_mode & S_IROTH) == 0) return;
+  bind(masked.directory ? "/kit/empty" : "/kit/null", proc_, masked.path);
+  // Seen to be masked, not believed to be.
+  if (::fstatat(proc_, masked.path, &after, AT_SYMLINK_NOFOLLOW) != 0 || after.st_dev == before.st_dev) {
+    errno = EIO;
+    fail(masked.path);
   }
 }
 
 void Child::mount_dev() {
-  bind("/kit/dev", root_, "dev", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  bind("/kit/dev", root_, "dev");
   int dev = open_in(root_, "dev", O_PATH | O_DIRECTORY, "open /dev");
   const char* const pts[][2] = {{"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"},
                                 {nullptr, nullptr}};
@@ -218,7 +219,7 @@ void Child::mount_dev() {
 }
 
 void Child::mount_sys() {
-  bind("/kit/sys", root_, "sys", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  bind("/kit/sys", root_, "sys");
 }
 
 void Child::build_root() {
@@ -294,9 +295,7 @@ void Child::drop_bounding_set() {
 // KERNEL: without no_new_privs (which would break sudo) installing a filter takes CAP_SYS_ADMIN in the task's user
 // namespace (seccomp(2)), so this comes before the capabilities go.
 void Child::install_filter() {
-  for (const sock_fprog& filter : plan_.filters) {
-    check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &filter), "install a filter");
-  }
+  check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, plan_.filter), "install the filter");
 }
 
 void Child::drop_capabilities() {

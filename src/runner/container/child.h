@@ -5,8 +5,6 @@
 
 #include <linux/filter.h>
 
-#include <span>
-
 #include "runner/launch.h"
 #include "runner/launcher.h"
 
@@ -17,7 +15,7 @@ struct ChildPlan {
   const PassedFds& fds;
   int release_read;          // one byte comes when the id maps are written; end of file: the launcher is dead
   int release_write;         // the copy that must be closed for that
-  std::span<const sock_fprog> filters;
+  const sock_fprog* filter;
   int landlock_abi;
 };
 

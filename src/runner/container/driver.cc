@@ -65,16 +65,13 @@ Result<Fd> boot_pipe(const StartSpec& spec) {
   return std::move(ends.first);
 }
 
-// The host name is known only now. The disk was never mounted by anyone else, so these paths are ours.
-Result<void> name_host(int disk, const std::string& sandbox) {
-  const std::pair<const char*, std::string> files[] = {
-      {"upper/etc/hostname", sandbox + "\n"},
-      {"upper/etc/hosts", fmt::format("127.0.0.1\tlocalhost\n127.0.1.1\t{}\n", sandbox)},
-  };
-  for (const auto& [path, text] : files) {
-    TRY(Fd file, sys::open_beneath(disk, path, O_WRONLY | O_CREAT | O_TRUNC, 0644));
-    TRY_VOID(sys::write_all(file.get(), text));
-  }
+// The host name is known only now.
+Result<void> name_host(Disk& disk, const std::string& sandbox) {
+  TRY_VOID(sys::write_all(disk.hostname.get(), sandbox + "\n"));
+  TRY_VOID(sys::write_all(disk.hosts.get(), fmt::format("127.0.0.1\tlocalhost\n127.0.1.1\t{}\n", sandbox)));
+  // KERNEL: a mount with writers cannot become idmapped (mount_setattr(2), EBUSY).
+  disk.hostname.reset();
+  disk.hosts.reset();
   return success();
 }
 
@@ -143,8 +140,9 @@ Result<void> ContainerDriver::wait_for_exec(int status_pipe, StepTimes& times) {
 }
 
 Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, StepTimes& times) {
+  std::uint64_t begin = now_ns();
   TRY(Fd lower, templates_.clone(spec.build, leases.slot.userns.get()));
-  TRY_VOID(name_host(leases.disk.mount.get(), spec.sandbox));
+  TRY_VOID(name_host(leases.disk, spec.sandbox));
   TRY_VOID(sys::idmap_mount(leases.disk.mount.get(), leases.slot.userns.get()));
   TRY(Fd boot, boot_pipe(spec));
   TRY(auto status, make_pipe());
@@ -156,6 +154,7 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   order.shm_bytes = std::max(spec.limits.memory_bytes / 2, std::min(kMinShm, spec.limits.memory_bytes));
   std::strncpy(order.hostname, spec.sandbox.c_str(), sizeof order.hostname - 1);
   PassedFds fds = passed_fds(leases, lower.get(), status.second.get(), boot.get(), guestd_);
+  times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, launcher_.order(order, fds));
   FAULT("runner.start.after_clone");
   status.second.reset();

@@ -78,6 +78,17 @@ Result<FilterProgram> compile_filter(const FilterPolicy& policy) {
   return program;
 }
 
+FilterProgram chain_filters(const FilterProgram& first, const FilterProgram& second) {
+  FilterProgram out = first;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i].code != (BPF_RET | BPF_K) || out[i].k != SECCOMP_RET_ALLOW) continue;
+    // Jumps of BPF_JA have 32 bits, so any distance is fine.
+    out[i] = BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(first.size() - i - 1));
+  }
+  out.insert(out.end(), second.begin(), second.end());
+  return out;
+}
+
 Result<void> install_filter(const FilterProgram& program) {
   sock_fprog raw_program{static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Error::from_errno(errno, "set no_new_privs");
