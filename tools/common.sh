@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+# What the scripts of this repository share. Sourced, never run. Needs $root, the top of the repository.
+
+readonly clang_version=19
+readonly node_package_version=22.23.5   # of the npm package that carries Node.js, where the distribution's is too old
+readonly log_dir="$root/build/log"
+
+say()  { printf '%s\n' "$*"; }
+step() { printf '\n==> %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$1" >&2; [ -z "${2-}" ] || printf '  hint: %s\n' "$2" >&2; exit 1; }
+
+# quietly "what" command...: runs it with its output in a log, says every 20 s that it still runs, and shows the log's end
+# when it fails.
+quietly() {
+  local what=$1 log started pid lines=0
+  shift
+  mkdir -p "$log_dir"
+  log="$log_dir/$(printf '%s' "$what" | tr -cs 'a-zA-Z0-9' '-').log"
+  started=$SECONDS
+  printf '    %s ...\n' "$what"
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  # A signal to this script must not leave the command behind.
+  trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
+  while kill -0 "$pid" 2>/dev/null; do
+    for ((lines = 0; lines < 100; ++lines)); do
+      kill -0 "$pid" 2>/dev/null || break
+      sleep 0.2
+    done
+    kill -0 "$pid" 2>/dev/null &&
+      printf '    ... %s: %d s; %s\n' "$what" $((SECONDS - started)) "$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-70)"
+  done
+  trap - INT TERM
+  if wait "$pid"; then
+    printf '    %s: done in %d s\n' "$what" $((SECONDS - started))
+  else
+    tail -n 40 "$log" >&2
+    fail "$what failed; the whole output is in $log"
+  fi
+}
+
+# The version of Node.js that the newest e2b client needs: 20.18.1 or a later 20, or 22 and up.
+node_is_new_enough() {
+  local version major minor
+  version=$("$1" --version 2>/dev/null) || return 1
+  major=${version#v}; major=${major%%.*}
+  minor=${version#v*.}; minor=${minor%%.*}
+  [ "$major" -ge 22 ] || { [ "$major" -eq 20 ] && [ "$minor" -ge 19 ]; }
+}
+
+own_node_dir="$root/build/node"
+
+# Puts a Node.js that the clients can run on in front of PATH, when tools/setup has installed one.
+use_own_node() {
+  [ ! -x "$own_node_dir/bin/node" ] || PATH="$own_node_dir/bin:$PATH"
+}
+
+# Configures (once) and builds a preset: build PRESET TARGET...
+build() {
+  local preset=$1
+  shift
+  cd "$root" || exit 1
+  quietly "configure $preset" cmake --preset "$preset"
+  quietly "build $preset: $*" ninja -C "build/$preset" "$@"
+}
