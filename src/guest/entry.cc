@@ -57,7 +57,8 @@ std::string attribute_names(const std::string& path) {
 Metadata read_metadata(int fd) {
   Metadata out;
   std::string path = descriptor_path(fd);
-  for (std::string_view name : split(attribute_names(path), '\0')) {
+  std::string names = attribute_names(path);
+  for (std::string_view name : split(names, '\0')) {
     if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || out.size() == kMaxMetadata) continue;
     std::array<char, kMaxMetadataValue> value;
     ssize_t size = ::getxattr(path.c_str(), std::string(name).c_str(), value.data(), value.size());
@@ -69,7 +70,8 @@ Metadata read_metadata(int fd) {
 
 Result<void> write_metadata(int fd, const Metadata& metadata) {
   std::string path = descriptor_path(fd);
-  for (std::string_view name : split(attribute_names(path), '\0')) {
+  std::string names = attribute_names(path);
+  for (std::string_view name : split(names, '\0')) {
     if (!name.starts_with(kPrefix) || metadata.contains(std::string(name.substr(kPrefix.size())))) continue;
     if (::removexattr(path.c_str(), std::string(name).c_str()) != 0 && errno != ENODATA)
       return Error::from_errno(errno, "remove file metadata");
