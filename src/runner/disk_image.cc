@@ -27,11 +27,28 @@ Result<void> run_mke2fs(const std::string& path, std::uint64_t bytes) {
   // No journal: a disk does not outlive a crash of the host. One inode per 16 KiB bounds their number.
   // lazy_itable_init with no background zeroing keeps the image sparse.
   // All features are named, so that the host's mke2fs.conf has no say.
-  const char* arguments[] = {"mke2fs", "-q", "-F", "-T", "default", "-O",
-                             "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,"
-                             "dir_nlink,extra_isize,uninit_bg",
-                             "-E", "lazy_itable_init=1,nodiscard", "-m", "0", "-i", "16384", "-I", "256", "-b", "4096",
-                             path.c_str(), blocks.c_str(), nullptr};
+  const char* arguments[] = {
+      "mke2fs",
+      "-q",
+      "-F",
+      "-T",
+      "default",
+      "-O",
+      "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,"
+      "dir_nlink,extra_isize,uninit_bg",
+      "-E",
+      "lazy_itable_init=1,nodiscard",
+      "-m",
+      "0",
+      "-i",
+      "16384",
+      "-I",
+      "256",
+      "-b",
+      "4096",
+      path.c_str(),
+      blocks.c_str(),
+      nullptr};
   const char* environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null", nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -50,7 +67,8 @@ Result<void> run_mke2fs(const std::string& path, std::uint64_t bytes) {
   while (::waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return Error::from_errno(errno, "wait for mke2fs");
   }
-  if (status != 0) return make_error(Code::kInternal, "mke2fs of {} failed with wait status {}", path, status);
+  if (status != 0)
+    return make_error(Code::kInternal, "mke2fs of {} failed with wait status {}", path, status);
   return success();
 }
 
@@ -58,9 +76,11 @@ struct Entry {
   const char* path;
   mode_t mode;
 };
-// Made in the upper layer, so that they are there and are directories whatever the image holds under these names.
-constexpr Entry kSkeleton[] = {{"work", 0755},      {"upper", 0755},      {"upper/proc", 0555}, {"upper/sys", 0555},
-                               {"upper/dev", 0755}, {"upper/run", 0755},  {"upper/tmp", 01777}, {"upper/etc", 0755}};
+// Made in the upper layer, so that they are there and are directories whatever the image holds under these
+// names.
+constexpr Entry kSkeleton[] = {{"work", 0755},       {"upper", 0755},     {"upper/proc", 0555},
+                               {"upper/sys", 0555},  {"upper/dev", 0755}, {"upper/run", 0755},
+                               {"upper/tmp", 01777}, {"upper/etc", 0755}};
 
 Result<void> fill_skeleton(int root) {
   for (const Entry& entry : kSkeleton) {
@@ -88,17 +108,20 @@ Result<void> make_template_image(const std::string& path, std::uint64_t bytes) {
   std::string temporary = path + ".tmp";
   {
     TRY(Fd file, sys::open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return Error::from_errno(errno, "size a disk");
+    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+      return Error::from_errno(errno, "size a disk");
   }
   TRY_VOID(run_mke2fs(temporary, bytes));
   {
     TRY(Fd mount, mount_image(temporary));
     TRY_VOID(fill_skeleton(mount.get()));
-    // What was written must be in the image, not in the page cache of the device, before anyone copies the file.
+    // What was written must be in the image, not in the page cache of the device, before anyone copies the
+    // file.
     TRY(Fd root, sys::open_at(mount.get(), ".", O_RDONLY | O_DIRECTORY));
     if (::syncfs(root.get()) != 0) return Error::from_errno(errno, "write out a disk");
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return Error::from_errno(errno, fmt::format("rename to {}", path));
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("rename to {}", path));
   return success();
 }
 
@@ -132,7 +155,8 @@ Result<Disk> open_disk(const std::string& path) {
   Disk disk;
   TRY(disk.mount, mount_image(path));
   // Made now: the first file of a fresh file system costs up to a millisecond (bitmaps are read).
-  for (auto [file, name] : {std::pair(&disk.hostname, "upper/etc/hostname"), std::pair(&disk.hosts, "upper/etc/hosts")}) {
+  for (auto [file, name] :
+       {std::pair(&disk.hostname, "upper/etc/hostname"), std::pair(&disk.hosts, "upper/etc/hosts")}) {
     TRY(*file, sys::open_beneath(disk.mount.get(), name, O_WRONLY | O_CREAT | O_EXCL, 0644));
   }
   return disk;

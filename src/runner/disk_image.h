@@ -10,8 +10,8 @@
 
 namespace atl::runner {
 
-// Makes an ext4 image at `path` with the skeleton of a sandbox's writable layer in it. Starts mke2fs(8). A failed or
-// interrupted one leaves nothing under `path`.
+// Makes an ext4 image at `path` with the skeleton of a sandbox's writable layer in it. Starts mke2fs(8). A
+// failed or interrupted one leaves nothing under `path`.
 Result<void> make_template_image(const std::string& path, std::uint64_t bytes);
 // Copies a sparse file: by reflink where the file system can, else its data and not its holes.
 Result<void> copy_sparse(const std::string& from, const std::string& to);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writable layers of sandboxes: one sparse ext4 image each, so that space and inodes are bounded on any file system of
-// the host, with a pool of ready ones. `<directory>/<sandbox>.img`; ready ones are `ready-<number>.img`.
+// Writable layers of sandboxes: one sparse ext4 image each, so that space and inodes are bounded on any file
+// system of the host, with a pool of ready ones. `<directory>/<sandbox>.img`; ready ones are
+// `ready-<number>.img`.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,7 @@
 namespace atl::runner {
 
 struct Disk {
-  sys::Fd mount;  // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
+  sys::Fd mount;            // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
   sys::Fd hostname, hosts;  // of upper/etc, empty, open for writing: only the lease knows the name
 };
 
@@ -29,7 +30,8 @@ class DiskPool {
   explicit DiskPool(std::string directory);
   ~DiskPool();
 
-  // Removes every image but those of `keep` (sandbox ids), finds out that disks can be made, starts the background thread.
+  // Removes every image but those of `keep` (sandbox ids), finds out that disks can be made, starts the
+  // background thread.
   Result<void> start(const std::set<std::string>& keep, std::uint64_t bytes, std::uint32_t ready);
   void set_ready(std::uint64_t bytes, std::uint32_t count);
 

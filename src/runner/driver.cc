@@ -5,12 +5,15 @@ namespace atl::runner {
 
 Error unsupported(model::Tier tier, std::string_view capability) {
   return make_error(Code::kUnsupported, "tier {} has no capability {}", model::tier_name(tier), capability)
-      .with_word("capability_unsupported").with_hint("ask for a tier that has it");
+      .with_word("capability_unsupported")
+      .with_hint("ask for a tier that has it");
 }
 
 Result<void> Driver::pause(const Running&) { return unsupported(tier(), "pause"); }
 Result<void> Driver::resume(const Running&) { return unsupported(tier(), "pause"); }
 Result<void> Driver::snapshot(const Running&) { return unsupported(tier(), "disk_snapshot"); }
-Result<Started> Driver::restore(const StartSpec&, Leases&, StepTimes&) { return unsupported(tier(), "disk_snapshot"); }
+Result<Started> Driver::restore(const StartSpec&, Leases&, StepTimes&) {
+  return unsupported(tier(), "disk_snapshot");
+}
 
 }  // namespace atl::runner

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Driver: the code that implements one tier. The service leases what every tier needs (slot, disk, cgroup) and keeps the
-// records; a driver only turns leases into running processes and back. What a tier can do is data (Capabilities), so
-// nothing outside the drivers asks which tier it is.
+// Driver: the code that implements one tier. The service leases what every tier needs (slot, disk, cgroup)
+// and keeps the records; a driver only turns leases into running processes and back. What a tier can do is
+// data (Capabilities), so nothing outside the drivers asks which tier it is.
 #pragma once
 
 #include <array>
@@ -44,7 +44,8 @@ struct Leases {
   sys::CgroupHandles cgroup;
 };
 
-using StepTimes = std::array<std::uint32_t, model::wire::kStartSteps>;  // microseconds, by model::wire::StartStep
+using StepTimes =
+    std::array<std::uint32_t, model::wire::kStartSteps>;  // microseconds, by model::wire::StartStep
 
 struct Started {
   pid_t pid = 0;

@@ -21,10 +21,11 @@ constexpr int kNewFlowsBurst = 1000;
 constexpr std::string_view kHostAddresses = "100.64.0.0/12";  // of host_address()
 constexpr std::string_view kAliases = "100.80.0.0/12";        // of alias_address()
 
-// Priorities: before connection tracking (raw), and just before the host's own filter chains. An accept here does
-// not overrule a drop there: each base chain has its say. `early` and `home` rewrite addresses without connection
-// tracking, before and after it, so that all else sees one address per sandbox. An ICMP error that comes back still
-// quotes that address, and means nothing inside: so the largest TCP segment is set from the route.
+// Priorities: before connection tracking (raw), and just before the host's own filter chains. An accept here
+// does not overrule a drop there: each base chain has its say. `early` and `home` rewrite addresses without
+// connection tracking, before and after it, so that all else sees one address per sandbox. An ICMP error that
+// comes back still quotes that address, and means nothing inside: so the largest TCP segment is set from the
+// route.
 constexpr std::string_view kChains = R"(
   chain early {{
     type filter hook prerouting priority raw; policy accept;
@@ -112,7 +113,8 @@ Result<void> enable_forwarding() {
   TRY(std::string now, sys::read_file(kSwitch));
   if (now.starts_with("1")) return success();
   TRY_VOID(sys::write_file(kSwitch, "1"));
-  log::info("enabled IPv4 forwarding on this host, so that sandboxes reach the internet", {{"sysctl", "net.ipv4.ip_forward"}});
+  log::info("enabled IPv4 forwarding on this host, so that sandboxes reach the internet",
+            {{"sysctl", "net.ipv4.ip_forward"}});
   return success();
 }
 
@@ -120,7 +122,8 @@ Result<void> enable_forwarding() {
 
 std::vector<model::Cidr> without_nested(const std::vector<model::Cidr>& blocks) {
   auto word = [](const model::Cidr& block) {
-    return static_cast<std::uint32_t>(block.address[0]) << 24 | static_cast<std::uint32_t>(block.address[1]) << 16 |
+    return static_cast<std::uint32_t>(block.address[0]) << 24 |
+           static_cast<std::uint32_t>(block.address[1]) << 16 |
            static_cast<std::uint32_t>(block.address[2]) << 8 | block.address[3];
   };
   std::vector<model::Cidr> sorted = blocks;
@@ -156,8 +159,10 @@ Result<std::string> Firewall::run(const std::string& commands, bool terse) {
   if (nft_run_cmd_from_buffer(context_, commands.c_str()) != 0) {
     std::string_view reason = nft_ctx_get_error_buffer(context_);
     return make_error(Code::kInternal, "nftables: {}", trim(reason.substr(0, reason.find('\n'))))
-        .with_hint(fmt::format("the kernel needs nf_tables with inet, fib, conntrack and NAT support, and \"{}\" "
-                               "must not be a word of nft's language", name_));
+        .with_hint(
+            fmt::format("the kernel needs nf_tables with inet, fib, conntrack and NAT support, and \"{}\" "
+                        "must not be a word of nft's language",
+                        name_));
   }
   return std::string(nft_ctx_get_output_buffer(context_));
 }
@@ -182,7 +187,8 @@ std::string Firewall::table() const {
   text += fmt::format("  set open {{ type ifname; {} }}\n", elements(open));
   text += fmt::format("  map zones {{ typeof iifname : ct zone; {} }}\n", elements(zones));
   text += fmt::format("  map aliases {{ typeof iifname : ip saddr; {} }}\n", elements(aliases));
-  text += fmt::format("  set special {{ type ipv4_addr; flags interval; elements = {{ {} }} }}\n", special_ranges());
+  text += fmt::format("  set special {{ type ipv4_addr; flags interval; elements = {{ {} }} }}\n",
+                      special_ranges());
   text += fmt::format("  set allow {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(allow));
   text += fmt::format("  set deny {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(deny));
   text += fmt::format("  set rate {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
@@ -230,7 +236,10 @@ Result<void> Firewall::apply(std::uint32_t slot, const model::NetworkRules& rule
   if (now == rules) return success();
   Result<std::string> done = run(element_changes(slot, now, rules));
   if (!done.ok()) return std::move(done).error();
-  if (plainly_open(rules)) rules_.erase(slot); else rules_[slot] = rules;
+  if (plainly_open(rules))
+    rules_.erase(slot);
+  else
+    rules_[slot] = rules;
   return success();
 }
 

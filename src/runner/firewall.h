@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The egress rules of all slots: one nftables table, made in one transaction, changed in batches, with sets keyed by the
-// slot's link. A packet belongs to the slot that it came from, whatever it says. Rules are checked for every packet, not
-// only the first of a flow, so that a narrowed policy cuts open flows.
+// The egress rules of all slots: one nftables table, made in one transaction, changed in batches, with sets
+// keyed by the slot's link. A packet belongs to the slot that it came from, whatever it says. Rules are
+// checked for every packet, not only the first of a flow, so that a narrowed policy cuts open flows.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class Firewall {
   Result<void> install(std::map<std::uint32_t, model::NetworkRules> rules);
   // In force when this returns.
   Result<void> apply(std::uint32_t slot, const model::NetworkRules& rules);
-  // After a change of the ruleset by someone: puts our table back if it is not as we left it. True when it had to.
+  // After a change of the ruleset by someone: puts our table back if it is not as we left it. True when it
+  // had to.
   Result<bool> repair();
   // Takes the table away. Only when no sandbox is left.
   void remove();
@@ -37,14 +38,15 @@ class Firewall {
   Result<std::string> run(const std::string& commands, bool terse = false);
   std::string table() const;
   Result<void> install_locked();
-  std::string element_changes(std::uint32_t slot, const model::NetworkRules& from, const model::NetworkRules& to) const;
+  std::string element_changes(std::uint32_t slot, const model::NetworkRules& from,
+                              const model::NetworkRules& to) const;
 
   const std::string name_;
   const SlotRange range_;
   std::mutex mutex_;
   nft_ctx* context_ = nullptr;
   std::map<std::uint32_t, model::NetworkRules> rules_;  // of slots that are not plainly open
-  std::string installed_;                               // our table without counters and elements, as the kernel shows it
+  std::string installed_;  // our table without counters and elements, as the kernel shows it
 };
 
 // Lists without those blocks that lie in another one, since the kernel's sets refuse overlaps.

@@ -21,22 +21,34 @@ struct Device {
   unsigned major;
 };
 // Numbers are fixed by the kernel (Documentation/admin-guide/devices.txt).
-constexpr Device kDevices[] = {{"dev/null", 3, 1}, {"dev/zero", 5, 1},    {"dev/full", 7, 1},
+constexpr Device kDevices[] = {{"dev/null", 3, 1},   {"dev/zero", 5, 1},    {"dev/full", 7, 1},
                                {"dev/random", 8, 1}, {"dev/urandom", 9, 1}, {"dev/tty", 0, 5}};
 
-constexpr const char* kLinks[][2] = {{"/proc/self/fd", "dev/fd"},     {"/proc/self/fd/0", "dev/stdin"},
-                                     {"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
+constexpr const char* kLinks[][2] = {{"/proc/self/fd", "dev/fd"},
+                                     {"/proc/self/fd/0", "dev/stdin"},
+                                     {"/proc/self/fd/1", "dev/stdout"},
+                                     {"/proc/self/fd/2", "dev/stderr"},
                                      {"pts/ptmx", "dev/ptmx"}};
 
-constexpr const char* kDirectories[] = {"dev", "dev/pts", "dev/shm", "empty", "sys", "sys/devices", "sys/devices/system",
-                                        "sys/devices/system/cpu", "sys/fs", "sys/fs/cgroup", "sys/kernel",
-                                        "sys/kernel/mm", "sys/kernel/mm/transparent_hugepage", "sys/class"};
+constexpr const char* kDirectories[] = {"dev",
+                                        "dev/pts",
+                                        "dev/shm",
+                                        "empty",
+                                        "sys",
+                                        "sys/devices",
+                                        "sys/devices/system",
+                                        "sys/devices/system/cpu",
+                                        "sys/fs",
+                                        "sys/fs/cgroup",
+                                        "sys/kernel",
+                                        "sys/kernel/mm",
+                                        "sys/kernel/mm/transparent_hugepage",
+                                        "sys/class"};
 
 // Copied from the host: how many processors, and the size of large pages.
-constexpr const char* kCopied[] = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/possible",
-                                   "sys/devices/system/cpu/present",
-                                   "sys/kernel/mm/transparent_hugepage/enabled",
-                                   "sys/kernel/mm/transparent_hugepage/hpage_pmd_size"};
+constexpr const char* kCopied[] = {
+    "sys/devices/system/cpu/online", "sys/devices/system/cpu/possible", "sys/devices/system/cpu/present",
+    "sys/kernel/mm/transparent_hugepage/enabled", "sys/kernel/mm/transparent_hugepage/hpage_pmd_size"};
 
 class KitBuilder {
  public:
@@ -49,7 +61,8 @@ class KitBuilder {
       TRY_VOID(own(path));
     }
     for (const Device& device : kDevices) {
-      if (::mknodat(root_, device.name, S_IFCHR | 0666, makedev(device.major, device.minor)) != 0) return failed(device.name);
+      if (::mknodat(root_, device.name, S_IFCHR | 0666, makedev(device.major, device.minor)) != 0)
+        return failed(device.name);
       // The mask of this process must not decide who may read /dev/null.
       if (::fchmodat(root_, device.name, 0666, 0) != 0) return failed(device.name);
       TRY_VOID(own(device.name));
@@ -66,7 +79,9 @@ class KitBuilder {
   }
 
  private:
-  Error failed(const char* path) { return Error::from_errno(errno, fmt::format("make {} of a slot's kit", path)); }
+  Error failed(const char* path) {
+    return Error::from_errno(errno, fmt::format("make {} of a slot's kit", path));
+  }
 
   Result<void> own(const char* path) {
     if (::fchownat(root_, path, owner_, owner_, AT_SYMLINK_NOFOLLOW) != 0) return failed(path);
@@ -86,9 +101,10 @@ class KitBuilder {
 }  // namespace
 
 Result<sys::Fd> build_kit(std::uint32_t owner) {
-  // Device nodes work here because the file system belongs to the host's user namespace. It is only ever mounted read-only
-  // in a sandbox, and the sandbox can make no nodes.
-  TRY(sys::Fd kit, sys::mount_new("tmpfs", {{"size", "256k"}, {"nr_inodes", "128"}, {"mode", "0755"}}, sys::kNoSuid));
+  // Device nodes work here because the file system belongs to the host's user namespace. It is only ever
+  // mounted read-only in a sandbox, and the sandbox can make no nodes.
+  TRY(sys::Fd kit,
+      sys::mount_new("tmpfs", {{"size", "256k"}, {"nr_inodes", "128"}, {"mode", "0755"}}, sys::kNoSuid));
   TRY_VOID(KitBuilder(kit.get(), owner).build());
   TRY_VOID(sys::restrict_mount(kit.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoExec));
   return kit;

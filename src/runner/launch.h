@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Between the runner and its launcher: fixed structs over SOCK_SEQPACKET pairs, descriptors beside them.
-// The launcher is a small single-threaded process, forked at the very start of the runner; it is the only one that clones.
+// The launcher is a small single-threaded process, forked at the very start of the runner; it is the only one
+// that clones.
 #pragma once
 
 #include <array>
@@ -16,16 +17,30 @@ enum class OrderKind : std::uint32_t {
 
 // Descriptors of an order, in this order. Those of absent bits are left out.
 enum class Passed : std::uint32_t {
-  kNetns, kLower, kDisk, kKit, kStatus, kBoot, kGuestd, kListener,
-  kMemoryEvents, kMemoryUsage, kMemoryStat, kCpuUsage,
-  kUnified, kTasks0, kTasks1, kTasks2, kTasks3,
+  kNetns,
+  kLower,
+  kDisk,
+  kKit,
+  kStatus,
+  kBoot,
+  kGuestd,
+  kListener,
+  kMemoryEvents,
+  kMemoryUsage,
+  kMemoryStat,
+  kCpuUsage,
+  kUnified,
+  kTasks0,
+  kTasks1,
+  kTasks2,
+  kTasks3,
   kCount,
 };
 inline constexpr std::size_t kPassedCount = static_cast<std::size_t>(Passed::kCount);
 
 struct LaunchOrder {
   OrderKind kind;
-  std::uint32_t present;    // bit set of Passed
+  std::uint32_t present;  // bit set of Passed
   std::uint64_t launch_id;
   std::uint32_t uid_base;
   std::uint32_t open_files;
@@ -33,14 +48,15 @@ struct LaunchOrder {
   char hostname[24];
 };
 
-// The answer comes as soon as the child is released; what the child does next it reports by itself (ChildReport).
+// The answer comes as soon as the child is released; what the child does next it reports by itself
+// (ChildReport).
 struct LaunchAnswer {
   std::uint64_t launch_id;
   std::int32_t pid;
-  std::int32_t error;        // errno; 0 = a pidfd (or the user namespace) comes with this message
+  std::int32_t error;  // errno; 0 = a pidfd (or the user namespace) comes with this message
   std::uint32_t clone_us;
   std::uint32_t maps_us;
-  char what[32];             // the step that failed
+  char what[32];  // the step that failed
 };
 
 // A child of the launcher has ended.
@@ -50,13 +66,13 @@ struct LaunchExit {
   std::int32_t wait_status;
 };
 
-// What the child of an order went through, written by it to Passed::kStatus: once before exec with error 0, and once
-// more if exec fails. The end of the pipe after the first one means that exec succeeded.
+// What the child of an order went through, written by it to Passed::kStatus: once before exec with error 0,
+// and once more if exec fails. The end of the pipe after the first one means that exec succeeded.
 struct ChildReport {
   std::int32_t error;
-  std::uint32_t line;        // of child.cc, for our logs
+  std::uint32_t line;  // of child.cc, for our logs
   char what[40];
-  std::uint64_t released_ns; // CLOCK_MONOTONIC
+  std::uint64_t released_ns;  // CLOCK_MONOTONIC
   std::uint64_t mounted_ns;
   std::uint64_t pivoted_ns;
   std::uint64_t confined_ns;

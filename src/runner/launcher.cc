@@ -76,7 +76,8 @@ Result<Launcher::Launched> Launcher::exchange(int channel, const LaunchOrder& wa
   TRY(sys::Received received,
       sys::receive_message(channel, std::as_writable_bytes(std::span<LaunchAnswer, 1>(&launched.answer, 1))));
   if (received.size != sizeof(LaunchAnswer) || launched.answer.launch_id != order.launch_id) {
-    return make_error(Code::kUnavailable, "the launcher is gone").with_hint("the supervisor restarts the runner; try again");
+    return make_error(Code::kUnavailable, "the launcher is gone")
+        .with_hint("the supervisor restarts the runner; try again");
   }
   if (launched.answer.error != 0) {
     return Error::from_errno(launched.answer.error, fmt::format("launcher: {}", launched.answer.what));

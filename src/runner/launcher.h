@@ -21,8 +21,8 @@ namespace atl::runner {
 
 // What the launcher carries from its birth on.
 struct LauncherConfig {
-  std::string stage;            // an existing directory; the launcher's private root goes over it, unseen by others
-  sys::FilterProgram filter;    // for sandboxes
+  std::string stage;  // an existing directory; the launcher's private root goes over it, unseen by others
+  sys::FilterProgram filter;  // for sandboxes
   int landlock_abi = 0;
 };
 
@@ -43,8 +43,8 @@ class Launcher {
   // Sends an order and waits for its answer; a failed order is an error. Thread safe.
   Result<Launched> order(LaunchOrder order, const PassedFds& fds);
 
-  int pidfd() const { return pidfd_.get(); }      // readable when the launcher is dead
-  int exits() const { return exits_.get(); }      // messages LaunchExit
+  int pidfd() const { return pidfd_.get(); }  // readable when the launcher is dead
+  int exits() const { return exits_.get(); }  // messages LaunchExit
 
  private:
   Launcher() = default;

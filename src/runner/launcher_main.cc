@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher process. Single-threaded, with a private root that holds /proc and four empty directories, so that the
-// mount namespaces of sandboxes are cheap to copy and hold nothing of the host.
+// The launcher process. Single-threaded, with a private root that holds /proc and four empty directories, so
+// that the mount namespaces of sandboxes are cheap to copy and hold nothing of the host.
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
@@ -43,7 +43,9 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-std::uint32_t us_since(std::uint64_t start_ns) { return static_cast<std::uint32_t>((now_ns() - start_ns) / 1000); }
+std::uint32_t us_since(std::uint64_t start_ns) {
+  return static_cast<std::uint32_t>((now_ns() - start_ns) / 1000);
+}
 
 // Moves a descriptor out of the range that children fill.
 void move_up(Fd& fd) {
@@ -52,16 +54,17 @@ void move_up(Fd& fd) {
 }
 
 // For as long as it lives, this process is the sandbox's own user, with the rights of root.
-// KERNEL: what one user may have of inotify instances, locked memory, pending signals and the like is also counted for the
-// user that made the user namespace (struct ucounts). Were that root, one sandbox could use up what all the others and the
-// host's own root have left. Changing ids clears the parent-death signal (prctl(2)), so it is set again.
+// KERNEL: what one user may have of inotify instances, locked memory, pending signals and the like is also
+// counted for the user that made the user namespace (struct ucounts). Were that root, one sandbox could use
+// up what all the others and the host's own root have left. Changing ids clears the parent-death signal
+// (prctl(2)), so it is set again; a runner that went in between is noticed by its closed channels.
 class AsOwner {
  public:
-  explicit AsOwner(std::uint32_t uid) : done_(::setresuid(static_cast<uid_t>(-1), uid, static_cast<uid_t>(-1)) == 0) {}
+  explicit AsOwner(std::uint32_t uid)
+      : done_(::setresuid(static_cast<uid_t>(-1), uid, static_cast<uid_t>(-1)) == 0) {}
   ~AsOwner() {
     if (::setresuid(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) != 0) ::_exit(1);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() == 1) ::_exit(0);  // the runner went in between
   }
   AsOwner(const AsOwner&) = delete;
   bool done() const { return done_; }
@@ -74,7 +77,8 @@ class LauncherProcess {
  public:
   LauncherProcess(const LauncherConfig& config, std::vector<Fd> orders, Fd exits)
       : config_(config), orders_(std::move(orders)), exits_(std::move(exits)) {
-    filter_ = {static_cast<unsigned short>(config.filter.size()), const_cast<sock_filter*>(config.filter.data())};
+    filter_ = {static_cast<unsigned short>(config.filter.size()),
+               const_cast<sock_filter*>(config.filter.data())};
   }
 
   Result<void> prepare();
@@ -102,7 +106,8 @@ Result<void> LauncherProcess::enter_private_root() {
   TRY_VOID(sys::enter_private_mount_namespace());
   TRY(Fd root, sys::mount_new("tmpfs", {{"size", "64k"}, {"mode", "0755"}}, sys::kNoSuid | sys::kNoDev));
   for (const char* name : {"proc", "lower", "disk", "kit", "root"}) {
-    if (::mkdirat(root.get(), name, 0755) != 0) return Error::from_errno(errno, fmt::format("mkdir {}", name));
+    if (::mkdirat(root.get(), name, 0755) != 0)
+      return Error::from_errno(errno, fmt::format("mkdir {}", name));
   }
   TRY_VOID(sys::attach_mount(root.get(), config_.stage));
   TRY(Fd proc, sys::mount_new("proc", {}, sys::kNoSuid | sys::kNoDev | sys::kNoExec));
@@ -120,7 +125,8 @@ Result<void> LauncherProcess::fill_low_descriptors() {
   for (Fd* fd : {&exits_, &home_netns_, &signals_}) move_up(*fd);
   TRY(Fd filler, sys::open_file("/dev/null", O_RDWR));
   for (int fd = 3; fd < kFirstOwnFd; ++fd) {
-    if (fd != filler.get() && ::dup3(filler.get(), fd, O_CLOEXEC) < 0) return Error::from_errno(errno, "fill descriptors");
+    if (fd != filler.get() && ::dup3(filler.get(), fd, O_CLOEXEC) < 0)
+      return Error::from_errno(errno, "fill descriptors");
   }
   if (filler.get() < kFirstOwnFd) filler.release();
   return success();
@@ -130,7 +136,8 @@ Result<void> LauncherProcess::prepare() {
   ::setsid();  // signals of the runner's terminal are not for us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "atoll-launcher");
-  if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0) return Error::from_errno(errno, "keep rights over a change of ids");
+  if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0)
+    return Error::from_errno(errno, "keep rights over a change of ids");
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -180,12 +187,13 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
   Fd release_read(release[0]), release_write(release[1]);
   container::ChildPlan plan{order, fds, release[0], release[1], &filter_, config_.landlock_abi};
 
-  // The child must be born in the slot's network namespace: inside its user namespace it could not enter one that
-  // belongs to the host's (setns(2)).
+  // The child must be born in the slot's network namespace: inside its user namespace it could not enter one
+  // that belongs to the host's (setns(2)).
   if (::setns(fd(Passed::kNetns), CLONE_NEWNET) != 0) return failed(order, errno, "enter the slot");
   clone_args args{};
   int pidfd = -1;
-  args.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
+  args.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
+               CLONE_CLEAR_SIGHAND;
   args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
   if (fd(Passed::kUnified) >= 0) {
@@ -258,7 +266,8 @@ bool LauncherProcess::serve(int channel) {
     if ((order.present >> i & 1u) != 0 && next < received->fds.size()) fds[i] = received->fds[next++].get();
   }
   Fd result;
-  LaunchAnswer answer = order.kind == OrderKind::kUserns ? make_userns(order, result) : launch(order, fds, result);
+  LaunchAnswer answer =
+      order.kind == OrderKind::kUserns ? make_userns(order, result) : launch(order, fds, result);
   int sent[1] = {result.get()};
   std::span<const int> passed(sent, answer.error == 0 ? 1u : 0u);
   return sys::send_message(channel, sys::bytes_of(answer), passed).ok();

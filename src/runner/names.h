@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What follows from a slot's number: link, uid range, addresses. Two runners with disjoint slot ranges share nothing.
+// What follows from a slot's number: link, uid range, addresses. Two runners with disjoint slot ranges share
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,12 @@ inline std::uint32_t conntrack_zone(std::uint32_t slot) { return slot + 1; }
 // The host's own address on the slot's link, in 100.64.0.0/10 (RFC 6598).
 inline sys::Ipv4 host_address(std::uint32_t slot) {
   std::uint32_t n = slot + 1;
-  return {100, static_cast<std::uint8_t>(64 + (n >> 16)), static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)};
+  return {100, static_cast<std::uint8_t>(64 + (n >> 16)), static_cast<std::uint8_t>(n >> 8),
+          static_cast<std::uint8_t>(n)};
 }
-// What the host calls the sandbox while it forwards: all have the same address inside, so no route could lead the answers
-// back. The firewall puts it in on the way out and takes it away on the way in. 100.80.0.0/12, beside the host's own.
+// What the host calls the sandbox while it forwards: all have the same address inside, so no route could lead
+// the answers back. The firewall puts it in on the way out and takes it away on the way in. 100.80.0.0/12,
+// beside the host's own.
 inline sys::Ipv4 alias_address(std::uint32_t slot) {
   sys::Ipv4 address = host_address(slot);
   address[1] = static_cast<std::uint8_t>(address[1] + 16);

@@ -12,8 +12,20 @@ namespace atl::runner {
 namespace {
 
 enum Flag : int {
-  kDataDir = 256, kRunDir, kSocket, kControlUser, kControlUid, kSlotFirst, kSlotCount, kInstance, kGuestd, kReadySlots,
-  kReadyDisks, kDiskMib, kHelp, kVersion,
+  kDataDir = 256,
+  kRunDir,
+  kSocket,
+  kControlUser,
+  kControlUid,
+  kSlotFirst,
+  kSlotCount,
+  kInstance,
+  kGuestd,
+  kReadySlots,
+  kReadyDisks,
+  kDiskMib,
+  kHelp,
+  kVersion,
 };
 
 constexpr option kFlags[] = {
@@ -37,7 +49,8 @@ constexpr option kFlags[] = {
 Result<std::uint32_t> number(const char* flag, const char* text, std::uint32_t low, std::uint32_t high) {
   std::optional<std::uint32_t> value = parse_number<std::uint32_t>(text);
   if (!value || *value < low || *value > high) {
-    return make_error(Code::kInvalid, "--{} must be a number from {} to {}, not \"{}\"", flag, low, high, text);
+    return make_error(Code::kInvalid, "--{} must be a number from {} to {}, not \"{}\"", flag, low, high,
+                      text);
   }
   return *value;
 }
@@ -91,10 +104,13 @@ Result<void> apply(Options& options, int flag) {
 
 Result<Options> parse_options(int argc, char** argv) {
   Options options;
-  for (int flag; (flag = ::getopt_long(argc, argv, "", kFlags, nullptr)) != -1;) TRY_VOID(apply(options, flag));
-  if (optind != argc) return make_error(Code::kInvalid, "unexpected word \"{}\"; see atoll-runner --help", argv[optind]);
+  for (int flag; (flag = ::getopt_long(argc, argv, "", kFlags, nullptr)) != -1;)
+    TRY_VOID(apply(options, flag));
+  if (optind != argc)
+    return make_error(Code::kInvalid, "unexpected word \"{}\"; see atoll-runner --help", argv[optind]);
   if (!valid_instance(options.instance)) {
-    return make_error(Code::kInvalid, "--instance must be 1 to 24 of a-z, 0-9 and _, not \"{}\"", options.instance);
+    return make_error(Code::kInvalid, "--instance must be 1 to 24 of a-z, 0-9 and _, not \"{}\"",
+                      options.instance);
   }
   if (options.slots.first + options.slots.count > kMaxSlots) {
     return make_error(Code::kInvalid, "the slot range must end at {} at most", kMaxSlots);

@@ -15,11 +15,11 @@ namespace atl::runner {
 struct Options {
   std::string data_dir = "/var/lib/atoll";
   std::string run_dir = "/run/atoll";
-  std::string socket;               // default: <run_dir>/runner.sock
-  std::string guestd;               // default: atoll-guestd beside this program
+  std::string socket;  // default: <run_dir>/runner.sock
+  std::string guestd;  // default: atoll-guestd beside this program
   std::string instance = "atoll";
   std::string control_user = "atoll";
-  std::int64_t control_uid = -1;    // instead of a name
+  std::int64_t control_uid = -1;  // instead of a name
   SlotRange slots{0, 1024};
   std::uint32_t ready_slots = 8;
   std::uint32_t ready_disks = 8;

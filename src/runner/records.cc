@@ -46,8 +46,9 @@ Result<std::vector<Record>> RecordStore::read_all() const {
     TRY(std::string bytes, sys::read_file(path));
     Record record;
     if (bytes.size() == sizeof record) std::memcpy(&record, bytes.data(), sizeof record);
-    bool good = bytes.size() == sizeof record && record.magic == kRecordMagic && record.version == kRecordVersion &&
-                record.sandbox.str() == name && model::valid_sandbox_id(name);
+    bool good = bytes.size() == sizeof record && record.magic == kRecordMagic &&
+                record.version == kRecordVersion && record.sandbox.str() == name &&
+                model::valid_sandbox_id(name);
     if (!good) {
       return make_error(Code::kCorrupt, "{} is not a record of this version", path)
           .with_hint("stop its sandbox by hand and remove the file");

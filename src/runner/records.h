@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of sandboxes: `<directory>/<id>`, one fixed struct each. Written before anything of a sandbox exists (the
-// intent), completed when it runs, removed when nothing of it is left. From them a restarted runner knows what is its own.
+// Records of sandboxes: `<directory>/<id>`, one fixed struct each. Written before anything of a sandbox
+// exists (the intent), completed when it runs, removed when nothing of it is left. From them a restarted
+// runner knows what is its own.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ struct Record {
   std::uint64_t owner_epoch = 0;
   model::wire::Text<40> build{};
   std::uint32_t slot = 0;
-  std::int32_t pid = 0;            // 0: only intended
+  std::int32_t pid = 0;  // 0: only intended
   std::uint64_t start_ticks = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t disk_bytes = 0;
@@ -47,7 +48,8 @@ class RecordStore {
   explicit RecordStore(std::string directory) : directory_(std::move(directory)) {}
   Result<void> write(const Record& record) const;
   void remove(const std::string& sandbox) const;
-  // All records. A file that is not one (wrong size, magic, version, name) is an error: it may stand for a sandbox.
+  // All records. A file that is not one (wrong size, magic, version, name) is an error: it may stand for a
+  // sandbox.
   Result<std::vector<Record>> read_all() const;
 
  private:

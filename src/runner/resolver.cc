@@ -19,8 +19,8 @@ std::string resolver_configuration(std::string_view host_configuration) {
     if (!line.starts_with("nameserver")) continue;
     std::optional<model::Cidr> address = model::parse_cidr(trim(line.substr(10)));
     if (!address || address->prefix != 32 || is_special(address->address) || count == kMaxServers) continue;
-    out += fmt::format("nameserver {}.{}.{}.{}\n", address->address[0], address->address[1], address->address[2],
-                       address->address[3]);
+    out += fmt::format("nameserver {}.{}.{}.{}\n", address->address[0], address->address[1],
+                       address->address[2], address->address[3]);
     ++count;
   }
   if (count == 0) out = "nameserver 1.1.1.1\nnameserver 8.8.8.8\n";

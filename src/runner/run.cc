@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts the runner together. The order matters: the launcher is forked before there is a thread; what an earlier runner left
-// is taken over before anything new is made.
+// Puts the runner together. The order matters: the launcher is forked before there is a thread; what an
+// earlier runner left is taken over before anything new is made.
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
@@ -114,7 +114,8 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-Result<void> serve(const Options& options, const Account& account, Launcher& launcher, int guestd, int landlock_abi) {
+Result<void> serve(const Options& options, const Account& account, Launcher& launcher, int guestd,
+                   int landlock_abi) {
   TRY_VOID(sys::enter_private_mount_namespace());
   Result<sys::Cgroups> cgroups = sys::Cgroups::open(options.instance);
   if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
@@ -124,7 +125,13 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
   container::ContainerDriver driver(launcher, templates, *cgroups, guestd);
-  Service service({slots, disks, firewall, *cgroups, records, {&driver}, missing_layers(*cgroups, landlock_abi),
+  Service service({slots,
+                   disks,
+                   firewall,
+                   *cgroups,
+                   records,
+                   {&driver},
+                   missing_layers(*cgroups, landlock_abi),
                    landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));

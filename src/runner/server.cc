@@ -20,9 +20,18 @@ namespace {
 
 namespace wire = model::wire;
 
-enum Tag : std::uint64_t { kListener = 1, kConnection, kExits, kLauncher, kSignals, kRuleset, kAdopted = 1000 };
+enum Tag : std::uint64_t {
+  kListener = 1,
+  kConnection,
+  kExits,
+  kLauncher,
+  kSignals,
+  kRuleset,
+  kAdopted = 1000
+};
 
-constexpr int kConnectionBuffer = 4 << 20;  // of the socket: a thousand replies wait in it when control is busy
+constexpr int kConnectionBuffer =
+    4 << 20;  // of the socket: a thousand replies wait in it when control is busy
 
 }  // namespace
 
@@ -67,7 +76,8 @@ Result<void> Server::watch(int fd, std::uint64_t tag) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = tag;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error::from_errno(errno, "watch a descriptor");
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return Error::from_errno(errno, "watch a descriptor");
   return success();
 }
 
@@ -117,7 +127,8 @@ void Server::accept_connection() {
   if (!socket) return;
   Result<sys::Peer> peer = sys::peer_of(socket.get());
   if (!peer.ok() || (peer->uid != 0 && peer->uid != options_.control_uid)) {
-    log::warn("refused a connection", {{"uid", peer.ok() ? peer->uid : 0}, {"pid", peer.ok() ? peer->pid : 0}});
+    log::warn("refused a connection",
+              {{"uid", peer.ok() ? peer->uid : 0}, {"pid", peer.ok() ? peer->pid : 0}});
     return;
   }
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kConnectionBuffer, sizeof kConnectionBuffer);
@@ -137,7 +148,8 @@ void Server::close_connection() {
 
 void Server::read_request() {
   std::array<std::byte, wire::kMaxMessage> buffer;
-  Result<sys::Received> received = sys::receive_message(connection_->socket.get(), buffer, sys::Blocking::kNo);
+  Result<sys::Received> received =
+      sys::receive_message(connection_->socket.get(), buffer, sys::Blocking::kNo);
   if (!received.ok() && received.error().sys_errno() == EAGAIN) return;
   wire::Header header{};
   bool whole = received.ok() && !received->truncated && received->size >= sizeof header;
@@ -145,7 +157,8 @@ void Server::read_request() {
   bool good = whole && header.magic == wire::kMagic && header.version == wire::kVersion && header.id != 0 &&
               received->fds.empty() && received->size == request_size(header.type);
   if (!good) {
-    if (received.ok() && received->size > 0) log::warn("malformed request; connection closed", {{"type", header.type}});
+    if (received.ok() && received->size > 0)
+      log::warn("malformed request; connection closed", {{"type", header.type}});
     return close_connection();
   }
   enqueue(std::span(buffer).first(received->size));
@@ -203,7 +216,11 @@ void Server::read_exit() {
 }
 
 void Server::adopted_ended(std::uint64_t launch_id) {
-  adopted_.erase(launch_id);  // closes the descriptor, which ends the watch
+  auto ended = adopted_.find(launch_id);
+  if (ended == adopted_.end()) return;
+  // KERNEL: closing would not end the watch while the service holds a copy of the descriptor (epoll(7)).
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ended->second.get(), nullptr);
+  adopted_.erase(ended);
   announce(service_.exited(launch_id, -1));
 }
 

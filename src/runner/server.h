@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runner's socket: one control connection at a time, whose peer the kernel vouches for; requests go to a bounded set
-// of worker threads, since every step of a start may block.
+// The runner's socket: one control connection at a time, whose peer the kernel vouches for; requests go to a
+// bounded set of worker threads, since every step of a start may block.
 #pragma once
 
 #include <array>
@@ -39,7 +39,8 @@ class Server {
   Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall);
   ~Server();
 
-  // Serves until SIGTERM or SIGINT (success) or the launcher's end (an error). Sandboxes are left as they are.
+  // Serves until SIGTERM or SIGINT (success) or the launcher's end (an error). Sandboxes are left as they
+  // are.
   Result<void> run();
 
  private:

@@ -66,10 +66,13 @@ std::uint32_t us_since(Steady::time_point& mark) {
 Result<void> check(const wire::StartRequest& request) {
   if (!model::valid_sandbox_id(request.sandbox.str())) return make_error(Code::kInvalid, "not a sandbox id");
   if (!valid_build(request.build.str())) return make_error(Code::kInvalid, "not the id of a template build");
-  bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory && request.disk_bytes >= kMinDisk &&
-              request.disk_bytes <= kMaxDisk && request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
-              request.processes >= kMinProcesses && request.processes <= kMaxProcesses && request.open_files > 0;
-  if (!fits) return make_error(Code::kInvalid, "a limit of sandbox {} is out of range", request.sandbox.str());
+  bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory &&
+              request.disk_bytes >= kMinDisk && request.disk_bytes <= kMaxDisk &&
+              request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
+              request.processes >= kMinProcesses && request.processes <= kMaxProcesses &&
+              request.open_files > 0;
+  if (!fits)
+    return make_error(Code::kInvalid, "a limit of sandbox {} is out of range", request.sandbox.str());
   return success();
 }
 
@@ -93,8 +96,10 @@ StartSpec spec_of(const wire::StartRequest& request, std::uint64_t launch_id) {
   spec.sandbox = request.sandbox.str();
   spec.generation = request.generation;
   spec.build = request.build.str();
-  spec.limits = {request.memory_bytes, request.cpu_millis, request.processes, request.open_files, request.disk_bytes};
-  std::copy(std::begin(request.internal_token), std::end(request.internal_token), spec.internal_token.begin());
+  spec.limits = {request.memory_bytes, request.cpu_millis, request.processes, request.open_files,
+                 request.disk_bytes};
+  std::copy(std::begin(request.internal_token), std::end(request.internal_token),
+            spec.internal_token.begin());
   spec.launch_id = launch_id;
   return spec;
 }
@@ -116,7 +121,8 @@ Result<model::NetworkRules> rules_of(const wire::NetworkRequest& request) {
   bool good = true;
   for (std::size_t i = 0; i < request.allow_count; ++i) good = add(rules.allow, request.allow[i]) && good;
   for (std::size_t i = 0; i < request.deny_count; ++i) good = add(rules.deny, request.deny[i]) && good;
-  if (!good) return make_error(Code::kInvalid, "an address block has bits set below its prefix, or a prefix above 32");
+  if (!good)
+    return make_error(Code::kInvalid, "an address block has bits set below its prefix, or a prefix above 32");
   return rules;
 }
 
@@ -159,7 +165,8 @@ wire::HelloReply Service::hello() const {
   reply.pid = static_cast<std::uint32_t>(::getpid());
   reply.slots_total = parts_.slots.total();
   reply.slots_free = parts_.slots.free_count();
-  for (Driver* driver : parts_.drivers) reply.tiers |= static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
+  for (Driver* driver : parts_.drivers)
+    reply.tiers |= static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
   reply.missing_layers = parts_.missing_layers;
@@ -213,7 +220,8 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   Driver* driver = driver_of(request.tier);
   if (driver == nullptr) {
     return make_error(Code::kUnavailable, "tier {} is not available on this host", request.tier)
-        .with_word("isolation_unavailable").with_hint("atoll doctor shows which tiers are usable and why");
+        .with_word("isolation_unavailable")
+        .with_hint("atoll doctor shows which tiers are usable and why");
   }
   std::string id = request.sandbox.str();
   TRY(SandboxPtr sandbox, insert(id, request.generation));
@@ -227,7 +235,8 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
     sandbox->phase = Phase::kStopping;
     Result<void> cleaned = end(*sandbox);
     // What could not be taken back stays in the register, so that nobody else gets it; kStop tries again.
-    if (!cleaned.ok()) log::error("failed start left something", {{"id", id}, {"error", cleaned.error().message()}});
+    if (!cleaned.ok())
+      log::error("failed start left something", {{"id", id}, {"error", cleaned.error().message()}});
     return std::move(launched).error();
   }
   times[wire::kStepTotal] = us_since(begin);
@@ -240,7 +249,8 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   return success();
 }
 
-Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, Sandbox& sandbox, StepTimes& times) {
+Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, Sandbox& sandbox,
+                             StepTimes& times) {
   std::string id = request.sandbox.str();
   Steady::time_point mark = Steady::now();
   sandbox.record.tier = request.tier;
@@ -257,7 +267,8 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   TRY(leases.disk, parts_.disks.lease(id, request.disk_bytes));
   FAULT("runner.start.after_disk");
   times[wire::kStepDisk] = us_since(mark);
-  TRY(leases.cgroup, parts_.cgroups.create(id, {request.memory_bytes, request.cpu_millis, request.processes}));
+  TRY(leases.cgroup,
+      parts_.cgroups.create(id, {request.memory_bytes, request.cpu_millis, request.processes}));
   FAULT("runner.start.after_cgroup");
   times[wire::kStepCgroup] = us_since(mark);
   TRY(Started started, driver.start(spec_of(request, sandbox.launch_id), leases, times));
@@ -269,8 +280,8 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   return success();
 }
 
-// Ends what is left of a sandbox and gives everything back, in an order in which nothing is free before its user is gone.
-// Each step may have been done before; after a failure the rest stays reserved.
+// Ends what is left of a sandbox and gives everything back, in an order in which nothing is free before its
+// user is gone. Each step may have been done before; after a failure the rest stays reserved.
 Result<void> Service::end(Sandbox& sandbox) {
   const std::string& id = sandbox.id;
   Driver* driver = driver_of(sandbox.record.tier);
@@ -405,7 +416,8 @@ wire::Done Service::capacity(const wire::CapacityRequest& request) {
 wire::Done Service::forget(const wire::BuildRef& request) {
   auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
   std::string build = request.build.str();
-  if (!valid_build(build)) return finished(reply, make_error(Code::kInvalid, "not the id of a template build"));
+  if (!valid_build(build))
+    return finished(reply, make_error(Code::kInvalid, "not the id of a template build"));
   for (Driver* driver : parts_.drivers) driver->forget(build);
   return finished(reply, success());
 }

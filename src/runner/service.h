@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runner's service: what each request does. Owns the register of sandboxes; takes leases of slots, disks and cgroups
-// and gives them to the driver of the wanted tier. Requests may be handled on several threads at once.
+// The runner's service: what each request does. Owns the register of sandboxes; takes leases of slots, disks
+// and cgroups and gives them to the driver of the wanted tier. Requests may be handled on several threads at
+// once.
 #pragma once
 
 #include <atomic>
@@ -43,16 +44,18 @@ class Service {
  public:
   explicit Service(Parts parts);
 
-  // Takes over what an earlier runner left: living sandboxes are adopted, dead ones held until they are stopped,
-  // half-started ones and everything without a record removed. Call once, before the pools start.
+  // Takes over what an earlier runner left: living sandboxes are adopted, dead ones held until they are
+  // stopped, half-started ones and everything without a record removed. Call once, before the pools start.
   // Returns the ids whose disks must stay.
   Result<std::set<std::string>> take_over();
 
   using Send = std::function<void(std::span<const std::byte>)>;
-  // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it was read.
+  // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it
+  // was read.
   void handle(std::span<const std::byte> request, Steady::time_point arrived, const Send& send);
 
-  // PID 1 of a launch has ended. The event for control, unless a start or stop is under way, which will tell by its reply.
+  // PID 1 of a launch has ended. The event for control, unless a start or stop is under way, which will tell
+  // by its reply.
   std::optional<model::wire::ExitedEvent> exited(std::uint64_t launch_id, int wait_status);
 
   // Adopted sandboxes, whose end only a pidfd tells: pidfds by launch id.
@@ -69,11 +72,11 @@ class Service {
     const std::uint64_t launch_id;
     std::atomic<Phase> phase{Phase::kStarting};
     std::atomic<bool> ended{false};  // PID 1 is gone
-    std::mutex mutex;          // held while a request works on it; guards what follows
+    std::mutex mutex;                // held while a request works on it; guards what follows
     Record record;
-    sys::Fd pidfd;             // none when PID 1 was gone before we came
+    sys::Fd pidfd;  // none when PID 1 was gone before we came
     bool adopted = false;
-    bool dropped = false;      // nothing is left of it; the entry is no longer in the register
+    bool dropped = false;  // nothing is left of it; the entry is no longer in the register
     bool has_slot = false;
     std::uint32_t oom_kills = 0;
   };
@@ -90,7 +93,8 @@ class Service {
 
   Result<void> start_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
                              model::wire::StartReply& reply);
-  Result<void> launch(const model::wire::StartRequest& request, Driver& driver, Sandbox& sandbox, StepTimes& times);
+  Result<void> launch(const model::wire::StartRequest& request, Driver& driver, Sandbox& sandbox,
+                      StepTimes& times);
   Result<void> stop_sandbox(const model::wire::SandboxRef& request, model::wire::StopReply& reply);
   Result<void> stats_of(const model::wire::SandboxRef& request, model::wire::StatsReply& reply);
   Result<void> set_network(const model::wire::NetworkRequest& request);

@@ -25,7 +25,8 @@ using sys::Fd;
 
 constexpr int kGuestBacklog = 1024;
 constexpr Millis kDrainCheck{20};
-// Making a slot competes with a start for kernel locks and processors, so while enough are left it waits for a quiet moment.
+// Making a slot competes with a start for kernel locks and processors, so while enough are left it waits for
+// a quiet moment.
 constexpr Millis kQuiet{15};
 constexpr Millis kRetryAfterError{500};
 
@@ -43,7 +44,8 @@ class NetnsVisit {
   int home_;
 };
 
-// The socket that the guest daemon will serve. Made here, so that a connection waits in its backlog from the start on.
+// The socket that the guest daemon will serve. Made here, so that a connection waits in its backlog from the
+// start on.
 Result<Fd> listen_inside() {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Error::from_errno(errno, "make the guest daemon's socket");
@@ -81,7 +83,8 @@ Result<void> configure_host(sys::Netlink& host, std::uint32_t number) {
   std::string name = link_name(number);
   TRY(std::uint32_t link, host.link_index(name));
   std::string conf = fmt::format("/proc/sys/net/ipv4/conf/{}/", name);
-  // The source of every packet is 169.254.0.21, which no route of the host leads to; the firewall checks it instead.
+  // The source of every packet is 169.254.0.21, which no route of the host leads to; the firewall checks it
+  // instead.
   TRY_VOID(sys::write_file(conf + "rp_filter", "0"));
   // Answer for the addresses of this link only.
   TRY_VOID(sys::write_file(conf + "arp_ignore", "1"));
@@ -120,7 +123,8 @@ Result<void> SlotPool::start(std::uint32_t ready) {
   TRY(host_netns_, sys::open_file("/proc/self/ns/net", O_RDONLY));
   TRY(sys::Netlink host, sys::Netlink::open_route());
   host_.emplace(std::move(host));
-  // Links of an earlier runner go away by themselves with their namespaces; until then their numbers are not free.
+  // Links of an earlier runner go away by themselves with their namespaces; until then their numbers are not
+  // free.
   TRY(std::vector<std::string> links, host_->links(kLinkPrefix));
   for (const std::string& link : links) {
     std::optional<std::uint32_t> number;
@@ -146,16 +150,17 @@ Result<Slot> SlotPool::lease(Millis timeout) {
   std::unique_lock lock(mutex_);
   ++waiting_;
   changed_.notify_all();
-  bool got = changed_.wait_for(lock, timeout, [this] {
-    return !ready_.empty() || stop_ || (free_.empty() && draining_.empty());
-  });
+  bool got = changed_.wait_for(
+      lock, timeout, [this] { return !ready_.empty() || stop_ || (free_.empty() && draining_.empty()); });
   --waiting_;
   if (ready_.empty()) {
     if (!got && !last_error_.empty()) {
-      return make_error(Code::kUnavailable, "no slot could be made: {}", last_error_).with_word("host_capacity");
+      return make_error(Code::kUnavailable, "no slot could be made: {}", last_error_)
+          .with_word("host_capacity");
     }
     return make_error(Code::kExhausted, "all {} slots are in use", range_.count)
-        .with_word("host_capacity").with_hint("stop a sandbox, or raise --slot-count");
+        .with_word("host_capacity")
+        .with_hint("stop a sandbox, or raise --slot-count");
   }
   Slot slot = std::move(ready_.front());
   ready_.pop_front();
@@ -256,7 +261,8 @@ Result<Slot> SlotPool::build(std::uint32_t number) {
   // Where rp_filter and friends of the host's end are set, the host's view is needed.
   TRY_VOID(configure_inside(inside));
   TRY(slot.listener, listen_inside());
-  if (::setns(host_netns_.get(), CLONE_NEWNET) != 0) return Error::from_errno(errno, "return to the host's network");
+  if (::setns(host_netns_.get(), CLONE_NEWNET) != 0)
+    return Error::from_errno(errno, "return to the host's network");
   TRY_VOID(configure_host(*host_, number));
   return slot;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slots: network namespaces made ahead of time, each with its link to the host, its firewall class, and the small things
-// whose owner depends on the slot's uid range. A slot's number is leased to one sandbox at a time; it comes back only after
-// the kernel has let go of the link.
+// Slots: network namespaces made ahead of time, each with its link to the host, its firewall class, and the
+// small things whose owner depends on the slot's uid range. A slot's number is leased to one sandbox at a
+// time; it comes back only after the kernel has let go of the link.
 #pragma once
 
 #include <condition_variable>
@@ -73,7 +73,7 @@ class SlotPool {
   std::set<std::uint32_t> free_;
   std::set<std::uint32_t> draining_;  // waiting for their link to vanish
   std::uint32_t wanted_ = 0;
-  std::uint32_t waiting_ = 0;         // callers of lease()
+  std::uint32_t waiting_ = 0;  // callers of lease()
   Steady::time_point last_lease_{};
   std::string last_error_;
   bool stop_ = false;

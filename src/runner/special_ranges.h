@@ -14,21 +14,21 @@ struct SpecialRange {
 };
 
 inline constexpr SpecialRange kSpecialRanges[] = {
-    {{0, 0, 0, 0}, 8},         // this network
-    {{10, 0, 0, 0}, 8},        // private
-    {{100, 64, 0, 0}, 10},     // carrier NAT; also our own slots, and 100.100.100.200
-    {{127, 0, 0, 0}, 8},       // loopback
-    {{169, 254, 0, 0}, 16},    // link-local, with the metadata services of clouds
-    {{172, 16, 0, 0}, 12},     // private
-    {{192, 0, 0, 0}, 24},      // protocol assignments
-    {{192, 0, 2, 0}, 24},      // documentation
-    {{192, 88, 99, 0}, 24},    // 6to4 relays
-    {{192, 168, 0, 0}, 16},    // private
-    {{198, 18, 0, 0}, 15},     // benchmarks
-    {{198, 51, 100, 0}, 24},   // documentation
-    {{203, 0, 113, 0}, 24},    // documentation
-    {{224, 0, 0, 0}, 4},       // multicast
-    {{240, 0, 0, 0}, 4},       // reserved, and broadcast
+    {{0, 0, 0, 0}, 8},        // this network
+    {{10, 0, 0, 0}, 8},       // private
+    {{100, 64, 0, 0}, 10},    // carrier NAT; also our own slots, and 100.100.100.200
+    {{127, 0, 0, 0}, 8},      // loopback
+    {{169, 254, 0, 0}, 16},   // link-local, with the metadata services of clouds
+    {{172, 16, 0, 0}, 12},    // private
+    {{192, 0, 0, 0}, 24},     // protocol assignments
+    {{192, 0, 2, 0}, 24},     // documentation
+    {{192, 88, 99, 0}, 24},   // 6to4 relays
+    {{192, 168, 0, 0}, 16},   // private
+    {{198, 18, 0, 0}, 15},    // benchmarks
+    {{198, 51, 100, 0}, 24},  // documentation
+    {{203, 0, 113, 0}, 24},   // documentation
+    {{224, 0, 0, 0}, 4},      // multicast
+    {{240, 0, 0, 0}, 4},      // reserved, and broadcast
 };
 
 constexpr bool is_special(const std::array<std::uint8_t, 4>& a) {

@@ -17,7 +17,8 @@ Result<std::set<std::string>> Service::take_over() {
     Result<void> taken = take_over_record(record);
     // It stays in the register and keeps its slot; kStop tries again.
     if (!taken.ok()) {
-      log::error("left-over sandbox not removed", {{"id", record.sandbox.str()}, {"error", taken.error().message()}});
+      log::error("left-over sandbox not removed",
+                 {{"id", record.sandbox.str()}, {"error", taken.error().message()}});
     }
     FAULT("runner.sweep.after_sandbox");
   }

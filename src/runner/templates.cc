@@ -38,13 +38,19 @@ Result<void> TemplateCache::prepare(const std::string& build) {
   std::string path = fmt::format("{}/{}/root.erofs", directory_, build);
   Result<sys::Fd> image = sys::open_file(path, O_RDONLY | O_NOFOLLOW);
   if (!image.ok()) {
-    return std::move(image).error().context(fmt::format("template build {}", build))
-        .with_word("template_not_found").with_hint("build the template again: atoll template");
+    return std::move(image)
+        .error()
+        .context(fmt::format("template build {}", build))
+        .with_word("template_not_found")
+        .with_hint("build the template again: atoll template");
   }
   TRY(sys::LoopDevice loop, sys::attach_loop(image->get(), sys::LoopMode::kReadOnly));
-  Result<sys::Fd> mount = sys::mount_new("erofs", {{"source", loop.path}, {"ro", ""}}, sys::kReadOnly | sys::kNoDev);
+  Result<sys::Fd> mount =
+      sys::mount_new("erofs", {{"source", loop.path}, {"ro", ""}}, sys::kReadOnly | sys::kNoDev);
   if (!mount.ok()) {
-    return std::move(mount).error().context(fmt::format("template build {}", build))
+    return std::move(mount)
+        .error()
+        .context(fmt::format("template build {}", build))
         .with_hint("the kernel needs erofs (CONFIG_EROFS_FS), and the image must be whole");
   }
   TRY_VOID(sys::ensure_directory(mount_point(build), 0700));

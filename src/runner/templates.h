@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open template builds: `<directory>/<build>/root.erofs`, each mounted once, below `stage` in the runner's own mount
-// namespace, where nobody else sees it and from where it goes away with the runner.
+// Open template builds: `<directory>/<build>/root.erofs`, each mounted once, below `stage` in the runner's
+// own mount namespace, where nobody else sees it and from where it goes away with the runner.
 #pragma once
 
 #include <map>

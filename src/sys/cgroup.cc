@@ -69,7 +69,8 @@ Result<std::string> delegated_root(const std::string& mount) {
   move_processes(base, base + "/daemons");
   Result<void> enabled = write_file(base + "/cgroup.subtree_control", kEnable);
   if (!enabled.ok()) {
-    return std::move(enabled).error().with_hint("run atoll-runner with a delegated cgroup (systemd: Delegate=yes)");
+    return std::move(enabled).error().with_hint(
+        "run atoll-runner with a delegated cgroup (systemd: Delegate=yes)");
   }
   return base;
 }
@@ -113,10 +114,13 @@ Result<Cgroups> Cgroups::open(const std::string& parent) {
   std::erase_if(hierarchies, [](const Hierarchy& h) { return ::access(h.root.c_str(), W_OK) != 0; });
   bool limits_in_v1 = std::any_of(hierarchies.begin(), hierarchies.end(),
                                   [](const Hierarchy& h) { return contains(h.controllers, "memory"); });
-  bool unified = std::any_of(hierarchies.begin(), hierarchies.end(), [](const Hierarchy& h) { return h.unified; });
-  CgroupMode mode = limits_in_v1 ? (unified ? CgroupMode::kHybrid : CgroupMode::kVersion1) : CgroupMode::kVersion2;
+  bool unified =
+      std::any_of(hierarchies.begin(), hierarchies.end(), [](const Hierarchy& h) { return h.unified; });
+  CgroupMode mode =
+      limits_in_v1 ? (unified ? CgroupMode::kHybrid : CgroupMode::kVersion1) : CgroupMode::kVersion2;
   if (!limits_in_v1 && !unified) {
-    return make_error(Code::kUnavailable, "no cgroup hierarchy is mounted").with_word("isolation_unavailable")
+    return make_error(Code::kUnavailable, "no cgroup hierarchy is mounted")
+        .with_word("isolation_unavailable")
         .with_hint("mount cgroup2 at /sys/fs/cgroup");
   }
   if (mode == CgroupMode::kVersion2) {
@@ -133,7 +137,8 @@ Result<Cgroups> Cgroups::open(const std::string& parent) {
   for (const char* controller : {"memory", "cpu", "pids"}) {
     if (cgroups.with(controller) == nullptr) {
       return make_error(Code::kUnavailable, "cgroup controller {} is not available", controller)
-          .with_word("isolation_unavailable").with_hint("enable the controller in the kernel");
+          .with_word("isolation_unavailable")
+          .with_hint("enable the controller in the kernel");
     }
   }
   // Found by doing: a group with limits is made and removed again.
@@ -192,8 +197,10 @@ Result<CgroupHandles> Cgroups::create(const std::string& name, const CgroupLimit
     }
   }
   TRY_VOID(set_limits(name, limits));
-  TRY(handles.memory_events, open_file(file("memory", name, "memory.oom_control", "memory.events"), O_RDONLY));
-  TRY(handles.memory_usage, open_file(file("memory", name, "memory.usage_in_bytes", "memory.current"), O_RDONLY));
+  TRY(handles.memory_events,
+      open_file(file("memory", name, "memory.oom_control", "memory.events"), O_RDONLY));
+  TRY(handles.memory_usage,
+      open_file(file("memory", name, "memory.usage_in_bytes", "memory.current"), O_RDONLY));
   TRY(handles.memory_stat, open_file(file("memory", name, "memory.stat", "memory.stat"), O_RDONLY));
   TRY(handles.cpu_usage, open_file(file("cpuacct", name, "cpuacct.usage", "cpu.stat"), O_RDONLY));
   return handles;
@@ -246,7 +253,8 @@ Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {
     for (useconds_t pause = kFirstPauseUs; ::rmdir(group.c_str()) != 0 && errno != ENOENT;) {
       // KERNEL: EBUSY until the last task is really gone, which is a little after it was reaped.
       int error = errno;
-      if (error != EBUSY || Steady::now() >= until) return Error::from_errno(error, fmt::format("remove {}", group));
+      if (error != EBUSY || Steady::now() >= until)
+        return Error::from_errno(error, fmt::format("remove {}", group));
       ::usleep(pause);
       pause = std::min(pause * 2, kLongestPauseUs);
     }
@@ -283,7 +291,8 @@ std::vector<std::string> Cgroups::list() const {
     std::string parent = path(hierarchy, "");
     for (std::string& entry : list_directory(parent).value_or({})) {
       struct stat info{};
-      if (::stat((parent + "/" + entry).c_str(), &info) == 0 && S_ISDIR(info.st_mode)) names.insert(std::move(entry));
+      if (::stat((parent + "/" + entry).c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+        names.insert(std::move(entry));
     }
   }
   return {names.begin(), names.end()};

@@ -2,9 +2,9 @@
 //
 // Control groups of sandboxes, on version 1, hybrid and version 2 hosts (cgroups(7)).
 //
-// Each sandbox has one group `<parent>/<name>` in every hierarchy in use. On hybrid hosts the limits are in the version 1
-// hierarchies and the lifecycle (kill, populated, CLONE_INTO_CGROUP) in the unified tree. A group is named, not held:
-// after a restart the same calls work on groups that an earlier process made.
+// Each sandbox has one group `<parent>/<name>` in every hierarchy in use. On hybrid hosts the limits are in
+// the version 1 hierarchies and the lifecycle (kill, populated, CLONE_INTO_CGROUP) in the unified tree. A
+// group is named, not held: after a restart the same calls work on groups that an earlier process made.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct CgroupLimits {
 
 struct CgroupUsage {
   std::uint64_t cpu_us = 0;
-  std::uint64_t memory_used = 0;   // without reclaimable cache
+  std::uint64_t memory_used = 0;  // without reclaimable cache
   std::uint64_t memory_cache = 0;
   std::uint64_t memory_limit = 0;
   std::uint32_t processes = 0;
@@ -36,9 +36,10 @@ struct CgroupUsage {
 
 // What a launch needs of a fresh group.
 struct CgroupHandles {
-  Fd unified;            // directory for CLONE_INTO_CGROUP; none on version 1
-  std::vector<Fd> tasks; // version 1: the child writes "0" into each before anything else. KERNEL: a parent that writes
-                         // the pid to cgroup.procs waits about 10 ms for an RCU grace period; a task that moves itself does not.
+  Fd unified;             // directory for CLONE_INTO_CGROUP; none on version 1
+  std::vector<Fd> tasks;  // version 1: the child writes "0" into each before anything else. KERNEL: a parent
+                          // that writes the pid to cgroup.procs waits about 10 ms for an RCU grace period; a
+                          // task that moves itself does not.
   // Read-only views for the guest daemon.
   Fd memory_events, memory_usage, memory_stat, cpu_usage;
 };
@@ -52,7 +53,8 @@ struct Hierarchy {
 
 class Cgroups {
  public:
-  // Finds the hierarchies of this host and makes the parent group in each. Fails when a limit cannot be enforced.
+  // Finds the hierarchies of this host and makes the parent group in each. Fails when a limit cannot be
+  // enforced.
   static Result<Cgroups> open(const std::string& parent);
   // For tests: uses these hierarchies as they are.
   Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent);
@@ -65,9 +67,10 @@ class Cgroups {
   void kill(const std::string& name) const;
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
-  // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is kConflict.
+  // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is
+  // kConflict.
   Result<void> remove(const std::string& name, Millis timeout) const;
-  CgroupUsage usage(const std::string& name) const;   // zeros where the kernel does not say
+  CgroupUsage usage(const std::string& name) const;  // zeros where the kernel does not say
   std::uint32_t oom_kills(const std::string& name) const;
   // Names of the groups below the parent, in any hierarchy.
   std::vector<std::string> list() const;

@@ -9,7 +9,8 @@
 
 namespace atl::sys {
 
-// Move-only. Closes on destruction; close(2) is not repeated on EINTR, since Linux has released the number already.
+// Move-only. Closes on destruction; close(2) is not repeated on EINTR, since Linux has released the number
+// already.
 class Fd {
  public:
   Fd() = default;

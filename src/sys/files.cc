@@ -21,7 +21,9 @@ Result<Fd> open_at(int directory, const std::string& path, int flags, mode_t mod
   return Fd(fd);
 }
 
-Result<Fd> open_file(const std::string& path, int flags, mode_t mode) { return open_at(AT_FDCWD, path, flags, mode); }
+Result<Fd> open_file(const std::string& path, int flags, mode_t mode) {
+  return open_at(AT_FDCWD, path, flags, mode);
+}
 
 Result<Fd> open_beneath(int directory, const std::string& path, int flags, mode_t mode) {
   open_how how{};
@@ -29,7 +31,8 @@ Result<Fd> open_beneath(int directory, const std::string& path, int flags, mode_
   how.mode = (flags & O_CREAT) != 0 ? mode : 0;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   long fd;
-  // KERNEL: openat2 may answer EAGAIN when a rename ran at the same time (openat2(2)); trying again is the remedy.
+  // KERNEL: openat2 may answer EAGAIN when a rename ran at the same time (openat2(2)); trying again is the
+  // remedy.
   int tries = 0;
   do fd = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how);
   while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < 16)));
@@ -59,7 +62,9 @@ Result<std::string> read_file_at(int directory, const std::string& path, std::si
   return text;
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t limit) { return read_file_at(AT_FDCWD, path, limit); }
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  return read_file_at(AT_FDCWD, path, limit);
+}
 
 Result<void> write_file_at(int directory, const std::string& path, std::string_view text) {
   TRY(Fd fd, open_at(directory, path, O_WRONLY));
@@ -72,7 +77,9 @@ Result<void> write_file_at(int directory, const std::string& path, std::string_v
   return success();
 }
 
-Result<void> write_file(const std::string& path, std::string_view text) { return write_file_at(AT_FDCWD, path, text); }
+Result<void> write_file(const std::string& path, std::string_view text) {
+  return write_file_at(AT_FDCWD, path, text);
+}
 
 Result<void> write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -89,12 +96,14 @@ Result<void> replace_file(const std::string& path, std::string_view bytes, mode_
   TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode));
   Result<void> written = write_all(fd.get(), bytes);
   if (!written.ok()) return std::move(written).error().context(temporary);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return Error::from_errno(errno, fmt::format("rename to {}", path));
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("rename to {}", path));
   return success();
 }
 
 Result<void> ensure_directory(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return Error::from_errno(errno, fmt::format("mkdir {}", path));
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST)
+    return Error::from_errno(errno, fmt::format("mkdir {}", path));
   return success();
 }
 

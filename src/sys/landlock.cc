@@ -25,16 +25,18 @@ constexpr std::uint64_t kScopeAbstractUnixSocket = 1 << 0;
 constexpr std::uint64_t kScopeSignal = 1 << 1;
 constexpr std::uint64_t kTruncate = 1 << 14;  // ABI 3
 
-constexpr std::uint64_t kRead = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-constexpr std::uint64_t kFileOnly = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE |
-                                    LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
+constexpr std::uint64_t kRead =
+    LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr std::uint64_t kFileOnly =
+    LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 constexpr std::uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
                                  LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
                                  LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
                                  LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM;
 constexpr std::uint64_t kDevices = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK;
 
-// KERNEL: older ABIs refuse a longer struct only when the extra bytes are not zero (landlock_create_ruleset(2)).
+// KERNEL: older ABIs refuse a longer struct only when the extra bytes are not zero
+// (landlock_create_ruleset(2)).
 Result<Fd> create_ruleset(const RulesetAttr& attr) {
   long fd = ::syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
   if (fd < 0) return Error::from_errno(errno, "make a Landlock ruleset");
@@ -82,7 +84,8 @@ Result<void> landlock_restrict_files(const std::vector<LandlockPath>& paths) {
   for (const LandlockPath& item : paths) {
     TRY_VOID(allow(ruleset.get(), item.path, item.writable ? kRead | write : kRead));
   }
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
     return Error::from_errno(errno, "restrict this process by Landlock");
   }
   return success();

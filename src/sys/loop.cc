@@ -21,7 +21,8 @@ constexpr int kAttachTries = 64;
 Result<Fd> open_device(const std::string& path, int number, int flags) {
   Result<Fd> device = open_file(path, flags);
   if (device.ok() || device.error().code() != Code::kNotFound) return device;
-  if (::mknod(path.c_str(), S_IFBLK | 0600, makedev(kLoopMajor, static_cast<unsigned>(number))) != 0 && errno != EEXIST) {
+  if (::mknod(path.c_str(), S_IFBLK | 0600, makedev(kLoopMajor, static_cast<unsigned>(number))) != 0 &&
+      errno != EEXIST) {
     return Error::from_errno(errno, fmt::format("make {}", path));
   }
   return open_file(path, flags);
@@ -48,7 +49,8 @@ Result<LoopDevice> attach_loop(int image, LoopMode mode) {
     if (::ioctl(device->get(), LOOP_CONFIGURE, &config) == 0) return LoopDevice{std::move(*device), path};
     if (errno != EBUSY) return Error::from_errno(errno, fmt::format("attach {}", path));
   }
-  return make_error(Code::kExhausted, "no free loop device after {} tries", kAttachTries).with_word("host_capacity");
+  return make_error(Code::kExhausted, "no free loop device after {} tries", kAttachTries)
+      .with_word("host_capacity");
 }
 
 }  // namespace atl::sys

@@ -16,7 +16,8 @@ struct LoopDevice {
 };
 enum class LoopMode { kReadOnly, kReadWrite };
 
-// Attaches `image`. The device detaches by itself when its last user (descriptor or mount) is gone, also after a crash.
+// Attaches `image`. The device detaches by itself when its last user (descriptor or mount) is gone, also
+// after a crash.
 Result<LoopDevice> attach_loop(int image, LoopMode mode);
 
 }  // namespace atl::sys

@@ -97,7 +97,8 @@ Result<void> attach_mount(int mount, const std::string& path) {
 }
 
 Result<void> unmount_lazily(const std::string& path) {
-  if (::umount2(path.c_str(), kMntDetach) != 0) return Error::from_errno(errno, fmt::format("unmount {}", path));
+  if (::umount2(path.c_str(), kMntDetach) != 0)
+    return Error::from_errno(errno, fmt::format("unmount {}", path));
   return success();
 }
 

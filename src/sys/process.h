@@ -14,7 +14,8 @@
 namespace atl::sys {
 
 Result<Fd> open_pidfd(pid_t pid);
-// Start time in clock ticks since boot (/proc/<pid>/stat field 22). Together with the pid it names a process for ever.
+// Start time in clock ticks since boot (/proc/<pid>/stat field 22). Together with the pid it names a process
+// for ever.
 Result<std::uint64_t> start_ticks(pid_t pid);
 // The pidfd of the process that had this pid and start time; kNotFound when that one is gone.
 Result<Fd> open_same_process(pid_t pid, std::uint64_t ticks);

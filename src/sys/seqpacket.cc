@@ -16,7 +16,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    return make_error(Code::kInvalid, "socket path {} is longer than {} bytes", path, sizeof address.sun_path - 1)
+    return make_error(Code::kInvalid, "socket path {} is longer than {} bytes", path,
+                      sizeof address.sun_path - 1)
         .with_hint("choose a shorter run directory");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -43,7 +44,8 @@ Result<Fd> seqpacket_listen(const std::string& path, mode_t mode, gid_t group, i
   TRY(sockaddr_un address, address_of(path));
   TRY(Fd fd, new_socket());
   ::unlink(path.c_str());
-  // The file must never be open to more than it will be in the end: made under a closed mask, widened after chown.
+  // The file must never be open to more than it will be in the end: made under a closed mask, widened after
+  // chown.
   mode_t old = ::umask(0777);
   int bound = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
   int saved = errno;
@@ -74,7 +76,8 @@ Result<Peer> peer_of(int socket) {
   return Peer{credentials.pid, credentials.uid, credentials.gid};
 }
 
-Result<void> send_message(int socket, std::span<const std::byte> bytes, std::span<const int> fds, Blocking blocking) {
+Result<void> send_message(int socket, std::span<const std::byte> bytes, std::span<const int> fds,
+                          Blocking blocking) {
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
   msghdr message{};

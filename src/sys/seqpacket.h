@@ -37,8 +37,8 @@ Result<void> send_message(int socket, std::span<const std::byte> bytes, std::spa
                           Blocking blocking = Blocking::kYes);
 
 struct Received {
-  std::size_t size = 0;      // 0 = the peer is gone
-  bool truncated = false;    // the message was longer than the buffer, or carried more descriptors than fit
+  std::size_t size = 0;    // 0 = the peer is gone
+  bool truncated = false;  // the message was longer than the buffer, or carried more descriptors than fit
   std::vector<Fd> fds;
 };
 Result<Received> receive_message(int socket, std::span<std::byte> buffer, Blocking blocking = Blocking::kYes);

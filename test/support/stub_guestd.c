@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands in for the guest daemon in tests of the runner: speaks no protocol, but does the least that its place asks for.
-// Each connection brings one line; it is given to /bin/sh, and the output goes back. PID 1 leaves no zombies.
+// Stands in for the guest daemon in tests of the runner: speaks no protocol, but does the least that its
+// place asks for. Each connection brings one line; it is given to /bin/sh, and the output goes back. PID 1
+// leaves no zombies.
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,12 +32,12 @@ static void serve(int connection) {
   dup2(connection, 1);
   dup2(connection, 2);
   signal(SIGCHLD, SIG_DFL);
-  char *environment[] = {"PATH=/bin:/usr/bin:/sbin:/usr/sbin", NULL};
-  execle("/bin/sh", "sh", "-c", line, (char *)NULL, environment);
+  char* environment[] = {"PATH=/bin:/usr/bin:/sbin:/usr/sbin", NULL};
+  execle("/bin/sh", "sh", "-c", line, (char*)NULL, environment);
   _exit(127);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   struct boot boot;
   if (argc != 3 || strcmp(argv[1], "--boot-fd") != 0) return 2;
   if (read(atoi(argv[2]), &boot, sizeof boot) < 44 || boot.magic != 0x544f4f42) return 3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every path below is either in the launcher's private root, which only we made, or is opened without following links.
-// The image is hostile: it may hold anything under any name.
+// Every path below is either in the launcher's private root, which only we made, or is opened without
+// following links. The image is hostile: it may hold anything under any name.
 #include "runner/container/child.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 namespace atl::runner::container {
 namespace {
 
-constexpr int kMntDetach = 2;          // of sys/mount.h, which cannot stand beside linux/mount.h
+constexpr int kMntDetach = 2;  // of sys/mount.h, which cannot stand beside linux/mount.h
 constexpr unsigned kKeyctlJoinSession = 1;
 constexpr std::uint64_t kLandlockScopes = 3;  // abstract unix sockets, signals; ABI 6
 
@@ -99,7 +99,8 @@ void Child::check(long result, const char* what, std::uint32_t line) {
   if (result < 0) fail(what, line);
 }
 
-// KERNEL: a task that writes "0" to `tasks` moves itself without the RCU wait of cgroup.procs (80 us for four hierarchies).
+// KERNEL: a task that writes "0" to `tasks` moves itself without the RCU wait of cgroup.procs (80 us for four
+// hierarchies).
 void Child::join_cgroups() {
   for (Passed which : {Passed::kTasks0, Passed::kTasks1, Passed::kTasks2, Passed::kTasks3}) {
     if (fd(which) >= 0 && ::write(fd(which), "0", 1) != 1) fail("join a cgroup");
@@ -147,7 +148,8 @@ int Child::new_mount(const char* type, const char* const options[][2], unsigned 
 
 void Child::attach(int mount, int directory, const char* path, const char* what) {
   int target = open_in(directory, path, O_PATH, what);
-  check(::syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), what);
+  check(::syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH),
+        what);
   ::close(target);
   ::close(mount);
 }
@@ -161,7 +163,8 @@ void Child::bind(const char* from, int directory, const char* path) {
 
 // Makes a part of a mounted tree read-only, by a read-only mount of itself.
 void Child::lock_part(int directory, const char* path) {
-  long copy = ::syscall(SYS_open_tree, directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+  long copy =
+      ::syscall(SYS_open_tree, directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
   if (copy < 0 && errno == ENOENT) return;
   check(copy, path);
   mount_attr attr{};
@@ -174,10 +177,13 @@ void Child::mount_overlay() {
   attach(fd(Passed::kLower), AT_FDCWD, "lower", "attach the template");
   attach(fd(Passed::kDisk), AT_FDCWD, "disk", "attach the disk");
   attach(fd(Passed::kKit), AT_FDCWD, "kit", "attach the kit");
-  // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No nosuid:
-  // sudo must work; the ids that a setuid program can reach are all of this sandbox.
-  const char* const options[][2] = {{"lowerdir", "/lower"}, {"upperdir", "/disk/upper"}, {"workdir", "/disk/work"},
-                                    {"userxattr", nullptr}, {nullptr, nullptr}};
+  // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No
+  // nosuid: sudo must work; the ids that a setuid program can reach are all of this sandbox.
+  const char* const options[][2] = {{"lowerdir", "/lower"},
+                                    {"upperdir", "/disk/upper"},
+                                    {"workdir", "/disk/work"},
+                                    {"userxattr", nullptr},
+                                    {nullptr, nullptr}};
   int overlay = new_mount("overlay", options, MOUNT_ATTR_NODEV);
   attach(overlay, AT_FDCWD, "root", "attach the root");
   root_ = open_in(AT_FDCWD, "root", O_PATH | O_DIRECTORY, "open the root");
@@ -185,7 +191,8 @@ void Child::mount_overlay() {
 
 void Child::mount_proc() {
   const char* const none[][2] = {{nullptr, nullptr}};
-  attach(new_mount("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), root_, "proc", "mount /proc");
+  attach(new_mount("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), root_, "proc",
+         "mount /proc");
   proc_ = open_in(root_, "proc", O_PATH | O_DIRECTORY, "open /proc");
   namespace_limits_ = open_in(proc_, "sys/user", O_PATH | O_DIRECTORY, "open /proc/sys/user");
   for (const char* path : kReadOnlyProc) lock_part(proc_, path);
@@ -208,8 +215,8 @@ void Child::mask(const Masked& masked) {
 void Child::mount_dev() {
   bind("/kit/dev", root_, "dev");
   int dev = open_in(root_, "dev", O_PATH | O_DIRECTORY, "open /dev");
-  const char* const pts[][2] = {{"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"},
-                                {nullptr, nullptr}};
+  const char* const pts[][2] = {
+      {"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}, {nullptr, nullptr}};
   attach(new_mount("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), dev, "pts", "mount /dev/pts");
   char size[24];
   std::snprintf(size, sizeof size, "%llu", static_cast<unsigned long long>(plan_.order.shm_bytes));
@@ -218,9 +225,7 @@ void Child::mount_dev() {
   ::close(dev);
 }
 
-void Child::mount_sys() {
-  bind("/kit/sys", root_, "sys");
-}
+void Child::mount_sys() { bind("/kit/sys", root_, "sys"); }
 
 void Child::build_root() {
   mount_overlay();
@@ -245,9 +250,9 @@ void Child::set_identity() {
   check(::syscall(SYS_keyctl, kKeyctlJoinSession, nullptr), "join a session keyring");
 }
 
-// The seccomp filter refuses new namespaces too; this holds even where it has a hole. Per user namespace (namespaces(7)).
-// KERNEL: every detached mount is a mount namespace of its own, so this comes after the last mount. The directory was
-// opened before it was made read-only.
+// The seccomp filter refuses new namespaces too; this holds even where it has a hole. Per user namespace
+// (namespaces(7)). KERNEL: every detached mount is a mount namespace of its own, so this comes after the last
+// mount. The directory was opened before it was made read-only.
 void Child::forbid_namespaces() {
   for (const char* path : kNamespaceLimits) {
     int file = ::openat(namespace_limits_, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -278,7 +283,8 @@ void Child::landlock() {
   landlock_path_beneath_attr everywhere{};
   everywhere.allowed_access = LANDLOCK_ACCESS_FS_REFER;
   everywhere.parent_fd = root_;
-  check(::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0), "Landlock rule");
+  check(::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0),
+        "Landlock rule");
   check(::syscall(SYS_landlock_restrict_self, ruleset, 0), "restrict by Landlock");
 }
 
@@ -292,10 +298,11 @@ void Child::drop_bounding_set() {
   }
 }
 
-// KERNEL: without no_new_privs (which would break sudo) installing a filter takes CAP_SYS_ADMIN in the task's user
-// namespace (seccomp(2)), so this comes before the capabilities go.
+// KERNEL: without no_new_privs (which would break sudo) installing a filter takes CAP_SYS_ADMIN in the task's
+// user namespace (seccomp(2)), so this comes before the capabilities go.
 void Child::install_filter() {
-  check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, plan_.filter), "install the filter");
+  check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, plan_.filter),
+        "install the filter");
 }
 
 void Child::drop_capabilities() {
@@ -316,8 +323,13 @@ void Child::place_descriptors() {
     fail("/dev/null is not itself");
   }
   check(::syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_CLOEXEC), "mark descriptors");
-  const struct { int number; int source; } places[] = {
-      {0, null}, {1, null}, {2, null},
+  const struct {
+    int number;
+    int source;
+  } places[] = {
+      {0, null},
+      {1, null},
+      {2, null},
       {kGuestBootFd, fd(Passed::kBoot)},
       {kGuestListenFd, fd(Passed::kListener)},
       {kGuestMemoryEventsFd, fd(Passed::kMemoryEvents)},

@@ -13,8 +13,8 @@ namespace atl::runner::container {
 struct ChildPlan {
   const LaunchOrder& order;
   const PassedFds& fds;
-  int release_read;          // one byte comes when the id maps are written; end of file: the launcher is dead
-  int release_write;         // the copy that must be closed for that
+  int release_read;   // one byte comes when the id maps are written; end of file: the launcher is dead
+  int release_write;  // the copy that must be closed for that
   const sock_fprog* filter;
   int landlock_abi;
 };
@@ -27,7 +27,8 @@ inline constexpr int kGuestMemoryUsageFd = 6;
 inline constexpr int kGuestMemoryStatFd = 7;
 inline constexpr int kGuestCpuUsageFd = 8;
 
-// Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in _exit.
+// Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in
+// _exit.
 [[noreturn]] void run_child(const ChildPlan& plan);
 
 }  // namespace atl::runner::container

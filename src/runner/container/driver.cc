@@ -28,9 +28,9 @@ namespace {
 using model::wire::StartStep;
 using sys::Fd;
 
-constexpr long kOverlayMagic = 0x794c7630;     // OVERLAYFS_SUPER_MAGIC
-constexpr unsigned kMfdExec = 0x0010;          // MFD_EXEC, Linux 6.3
-constexpr std::uint64_t kMinShm = 64ull << 20; // of /dev/shm; half of the memory when that is more
+constexpr long kOverlayMagic = 0x794c7630;      // OVERLAYFS_SUPER_MAGIC
+constexpr unsigned kMfdExec = 0x0010;           // MFD_EXEC, Linux 6.3
+constexpr std::uint64_t kMinShm = 64ull << 20;  // of /dev/shm; half of the memory when that is more
 
 std::uint32_t us_between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return to_ns > from_ns ? static_cast<std::uint32_t>((to_ns - from_ns) / 1000) : 0;
@@ -61,7 +61,8 @@ Result<Fd> boot_pipe(const StartSpec& spec) {
   boot.disk_bytes = spec.limits.disk_bytes;
   std::strncpy(boot.sandbox, spec.sandbox.c_str(), sizeof boot.sandbox - 1);
   TRY(auto ends, make_pipe());
-  TRY_VOID(sys::write_all(ends.second.get(), std::string_view(reinterpret_cast<const char*>(&boot), sizeof boot)));
+  TRY_VOID(
+      sys::write_all(ends.second.get(), std::string_view(reinterpret_cast<const char*>(&boot), sizeof boot)));
   return std::move(ends.first);
 }
 
@@ -105,7 +106,8 @@ Result<std::optional<ChildReport>> read_report(int pipe, Steady::time_point unti
     auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
     int n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return make_error(Code::kDeadline, "the sandbox was not set up within {} ms", kStartBound.count());
+    if (n <= 0)
+      return make_error(Code::kDeadline, "the sandbox was not set up within {} ms", kStartBound.count());
     break;
   }
   ChildReport report{};
@@ -116,12 +118,14 @@ Result<std::optional<ChildReport>> read_report(int pipe, Steady::time_point unti
 }
 
 Error child_error(const ChildReport& report) {
-  return Error::from_errno(report.error, fmt::format("set up the sandbox: {} (child.cc:{})", report.what, report.line));
+  return Error::from_errno(report.error,
+                           fmt::format("set up the sandbox: {} (child.cc:{})", report.what, report.line));
 }
 
 }  // namespace
 
-ContainerDriver::ContainerDriver(Launcher& launcher, TemplateCache& templates, sys::Cgroups& cgroups, int guestd)
+ContainerDriver::ContainerDriver(Launcher& launcher, TemplateCache& templates, sys::Cgroups& cgroups,
+                                 int guestd)
     : launcher_(launcher), templates_(templates), cgroups_(cgroups), guestd_(guestd) {}
 
 Result<void> ContainerDriver::wait_for_exec(int status_pipe, StepTimes& times) {
@@ -179,10 +183,12 @@ Result<void> ContainerDriver::stop(const Running& running) {
   cgroups_.kill(running.sandbox);
   FAULT("runner.stop.after_kill");
   if (running.pidfd >= 0) {
-    // KERNEL: the end of PID 1 of a pid namespace ends all of them (pid_namespaces(7)); needed without cgroup.kill.
+    // KERNEL: the end of PID 1 of a pid namespace ends all of them (pid_namespaces(7)); needed without
+    // cgroup.kill.
     TRY_VOID(sys::signal_process(running.pidfd, SIGKILL));
     if (!sys::wait_for_end(running.pidfd, kStopBound)) {
-      return make_error(Code::kDeadline, "process {} of sandbox {} does not end", running.pid, running.sandbox)
+      return make_error(Code::kDeadline, "process {} of sandbox {} does not end", running.pid,
+                        running.sandbox)
           .with_hint("a process is stuck in the kernel; its resources stay reserved, try again");
     }
   }
@@ -193,13 +199,14 @@ Result<void> ContainerDriver::stop(const Running& running) {
   return success();
 }
 
-// The root of PID 1 is the overlay, whose numbers are those of the disk below it. The sandbox's root could change that
-// only for itself; anything else than an overlay is refused.
+// The root of PID 1 is the overlay, whose numbers are those of the disk below it. The sandbox's root could
+// change that only for itself; anything else than an overlay is refused.
 Result<std::array<std::uint64_t, 2>> ContainerDriver::inspect(const Running& running) {
   TRY(Fd root, sys::open_file(fmt::format("/proc/{}/root", running.pid), O_PATH | O_DIRECTORY));
   struct statfs info{};
   if (::fstatfs(root.get(), &info) != 0) return Error::from_errno(errno, "ask for disk use");
-  if (info.f_type != kOverlayMagic) return make_error(Code::kInternal, "the root of {} is no overlay", running.sandbox);
+  if (info.f_type != kOverlayMagic)
+    return make_error(Code::kInternal, "the root of {} is no overlay", running.sandbox);
   auto unit = static_cast<std::uint64_t>(info.f_frsize);
   return std::array<std::uint64_t, 2>{(info.f_blocks - info.f_bfree) * unit, info.f_blocks * unit};
 }

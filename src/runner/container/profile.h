@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sandbox of the container tier may do: capabilities, hidden and read-only parts of /proc, system calls.
-// Data only; docs/decisions/0012 has the reasons.
+// What a sandbox of the container tier may do: capabilities, hidden and read-only parts of /proc, system
+// calls. Data only; docs/decisions/0012 has the reasons.
 #pragma once
 
 #include <linux/capability.h>
@@ -13,11 +13,11 @@
 
 namespace atl::runner::container {
 
-// What apt-get, sudo, useradd, chown and servers on low ports need of root. Not among them: SYS_ADMIN, NET_ADMIN,
-// NET_RAW, MKNOD, SYS_PTRACE, SYS_RESOURCE, SYS_NICE, DAC_READ_SEARCH (open_by_handle_at).
+// What apt-get, sudo, useradd, chown and servers on low ports need of root. Not among them: SYS_ADMIN,
+// NET_ADMIN, NET_RAW, MKNOD, SYS_PTRACE, SYS_RESOURCE, SYS_NICE, DAC_READ_SEARCH (open_by_handle_at).
 inline constexpr std::uint64_t kCapabilities =
-    1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID | 1ull << CAP_KILL |
-    1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | 1ull << CAP_SETFCAP |
+    1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID |
+    1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | 1ull << CAP_SETFCAP |
     1ull << CAP_NET_BIND_SERVICE | 1ull << CAP_SYS_CHROOT | 1ull << CAP_AUDIT_WRITE;
 
 inline constexpr std::uint64_t kLockedMemory = 8ull << 20;
@@ -30,24 +30,24 @@ struct Masked {
   const char* path;
   bool directory;
 };
-// Facts about the host or its other users, and files that were abused before. Each costs a start about 15 us, so only those
-// that the kernel lets everyone read are masked (older kernels: more of them).
+// Facts about the host or its other users, and files that were abused before. Each costs a start about 15 us,
+// so only those that the kernel lets everyone read are masked (older kernels: more of them).
 inline constexpr Masked kMaskedProc[] = {
-    {"acpi", true},       {"driver", true},     {"pressure", true},      {"scsi", true},        {"cmdline", false},
-    {"diskstats", false}, {"interrupts", false}, {"iomem", false},       {"kallsyms", false},   {"kcore", false},
-    {"key-users", false}, {"keys", false},       {"latency_stats", false}, {"mtrr", false},     {"sched_debug", false},
-    {"timer_list", false}, {"zoneinfo", false},
+    {"acpi", true},           {"driver", true},     {"pressure", true},     {"scsi", true},
+    {"cmdline", false},       {"diskstats", false}, {"interrupts", false},  {"iomem", false},
+    {"kallsyms", false},      {"kcore", false},     {"key-users", false},   {"keys", false},
+    {"latency_stats", false}, {"mtrr", false},      {"sched_debug", false}, {"timer_list", false},
+    {"zoneinfo", false},
 };
 
 // Below /proc/sys/user; each is set to 0 for the sandbox's user namespace.
 inline constexpr const char* kNamespaceLimits[] = {
-    "max_user_namespaces", "max_mnt_namespaces",  "max_pid_namespaces",
-    "max_net_namespaces",  "max_ipc_namespaces",  "max_uts_namespaces",
-    "max_cgroup_namespaces", "max_time_namespaces",
+    "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",    "max_net_namespaces",
+    "max_ipc_namespaces",  "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
 };
 
-// The system call filter is two tables, chained: libseccomp cannot express "allowed unless an argument is one of these" in
-// one.
+// The system call filter is two tables, chained: libseccomp cannot express "allowed unless an argument is one
+// of these" in one.
 sys::FilterPolicy allowed_calls();      // by number; the rest is refused
 sys::FilterPolicy refused_arguments();  // of calls that are allowed else
 

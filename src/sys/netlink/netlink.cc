@@ -63,13 +63,15 @@ struct Waiting {
 
 // Sends and hands every answer to the callback, until the kernel's acknowledgement.
 Result<void> exchange(int fd, nlmsghdr* message, const Waiting& waiting) {
-  if (::send(fd, message, message->nlmsg_len, 0) < 0) return Error::from_errno(errno, "ask the kernel by netlink");
+  if (::send(fd, message, message->nlmsg_len, 0) < 0)
+    return Error::from_errno(errno, "ask the kernel by netlink");
   alignas(nlmsghdr) char answer[kBuffer];
   for (;;) {
     ssize_t n = ::recv(fd, answer, sizeof answer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Error::from_errno(errno, "read a netlink answer");
-    int state = mnl_cb_run(answer, static_cast<std::size_t>(n), waiting.sequence, 0, waiting.callback, waiting.data);
+    int state =
+        mnl_cb_run(answer, static_cast<std::size_t>(n), waiting.sequence, 0, waiting.callback, waiting.data);
     if (state < 0) return Error::from_errno(errno, "netlink");
     if (state == MNL_CB_STOP) return success();
   }
@@ -89,8 +91,8 @@ Result<void> Netlink::request(nlmsghdr* message, const std::string& what) {
   return success();
 }
 
-Result<void> Netlink::create_veth(const std::string& inside, const Mac& inside_mac, const std::string& outside,
-                                  const Mac& outside_mac, int outside_netns) {
+Result<void> Netlink::create_veth(const std::string& inside, const Mac& inside_mac,
+                                  const std::string& outside, const Mac& outside_mac, int outside_netns) {
   char buffer[kBuffer];
   nlmsghdr* message = start(buffer, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
   extra<ifinfomsg>(message)->ifi_family = AF_UNSPEC;
@@ -179,7 +181,8 @@ Result<void> Netlink::add_address(std::uint32_t link, Ipv4 address, std::uint8_t
   return request(message, "add an address");
 }
 
-Result<void> Netlink::add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix, std::optional<Ipv4> gateway) {
+Result<void> Netlink::add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix,
+                                std::optional<Ipv4> gateway) {
   char buffer[kBuffer];
   nlmsghdr* message = start(buffer, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
   auto* info = extra<rtmsg>(message);
@@ -220,7 +223,8 @@ Result<Fd> watch_firewall() {
   return fd;
 }
 
-// What changed does not matter, nor do events that were lost (ENOBUFS): the reader looks at the ruleset itself.
+// What changed does not matter, nor do events that were lost (ENOBUFS): the reader looks at the ruleset
+// itself.
 void drain_firewall_events(int watch) {
   char buffer[kBuffer];
   for (;;) {

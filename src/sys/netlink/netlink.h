@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links, addresses and routes through rtnetlink(7), without starting a program. Blocking; each call is one question
-// and one answer of the kernel.
+// Links, addresses and routes through rtnetlink(7), without starting a program. Blocking; each call is one
+// question and one answer of the kernel.
 #pragma once
 
 #include <array>
@@ -36,7 +36,8 @@ class Netlink {
   Result<void> set_up(std::uint32_t link);
   Result<void> add_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix);
   // A route to `destination`/`prefix` over `link`; on-link when there is no gateway.
-  Result<void> add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix, std::optional<Ipv4> gateway);
+  Result<void> add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix,
+                         std::optional<Ipv4> gateway);
   // A neighbour that never needs ARP.
   Result<void> add_neighbour(std::uint32_t link, Ipv4 address, const Mac& mac);
 

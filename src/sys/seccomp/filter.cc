@@ -50,8 +50,8 @@ Result<void> add_rule(scmp_filter_ctx context, const FilterRule& rule, std::uint
   if (number < 0 || raw(rule.action) == otherwise) return success();
   std::vector<scmp_arg_cmp> tests;
   for (const ArgumentTest& test : rule.tests) tests.push_back(raw(test));
-  int done = seccomp_rule_add_exact_array(context, raw(rule.action), number, static_cast<unsigned>(tests.size()),
-                                          tests.data());
+  int done = seccomp_rule_add_exact_array(context, raw(rule.action), number,
+                                          static_cast<unsigned>(tests.size()), tests.data());
   if (done != 0) return seccomp_error(done, fmt::format("filter rule for {}", rule.call));
   return success();
 }
@@ -90,7 +90,8 @@ FilterProgram chain_filters(const FilterProgram& first, const FilterProgram& sec
 }
 
 Result<void> install_filter(const FilterProgram& program) {
-  sock_fprog raw_program{static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  sock_fprog raw_program{static_cast<unsigned short>(program.size()),
+                         const_cast<sock_filter*>(program.data())};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Error::from_errno(errno, "set no_new_privs");
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &raw_program) != 0) {
     return Error::from_errno(errno, "install the system call filter");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System call filters as typed tables (seccomp(2)), compiled to BPF with libseccomp. Calls that no rule names get the
-// default action. Calls of another architecture (int 0x80, x32 on x86-64) never reach the rules: they get `foreign`.
+// System call filters as typed tables (seccomp(2)), compiled to BPF with libseccomp. Calls that no rule names
+// get the default action. Calls of another architecture (int 0x80, x32 on x86-64) never reach the rules: they
+// get `foreign`.
 #pragma once
 
 #include <linux/filter.h>
@@ -19,8 +20,8 @@ struct ArgumentTest {
   enum class Op { kEqual, kNotEqual, kGreater, kMaskedEqual };
   unsigned index;
   Op op;
-  std::uint64_t value;      // kMaskedEqual: the mask
-  std::uint64_t masked = 0; // kMaskedEqual: what remains under the mask
+  std::uint64_t value;       // kMaskedEqual: the mask
+  std::uint64_t masked = 0;  // kMaskedEqual: what remains under the mask
 };
 
 struct FilterAction {
@@ -30,7 +31,7 @@ struct FilterAction {
 };
 
 struct FilterRule {
-  std::string call;                   // the kernel's name; one that this architecture lacks is skipped
+  std::string call;  // the kernel's name; one that this architecture lacks is skipped
   FilterAction action{};
   std::vector<ArgumentTest> tests{};
 };
