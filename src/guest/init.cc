@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kRandomBytes = 32;
 constexpr std::int64_t kClockToleranceMs = 100;
 
-// KERNEL: only RNDADDENTROPY counts the bytes as entropy, and it needs CAP_SYS_ADMIN (random(4)). A plain write mixes
-// them in without counting, which is what matters for a clone: its pool differs from its twin's.
+// KERNEL: only RNDADDENTROPY counts the bytes as entropy, and it needs CAP_SYS_ADMIN (random(4)). A plain
+// write mixes them in without counting, which is what matters for a clone: its pool differs from its twin's.
 void add_entropy(const std::string& random) {
   if (random.empty()) return;
   Fd fd(::open("/dev/urandom", O_WRONLY | O_CLOEXEC));
@@ -46,25 +46,29 @@ void set_clock(std::int64_t time_ms) {
   std::int64_t difference = now.tv_sec * 1000 + now.tv_nsec / 1'000'000 - time_ms;
   if (difference < kClockToleranceMs && difference > -kClockToleranceMs) return;
   struct timespec wanted = {time_ms / 1000, time_ms % 1000 * 1'000'000};
-  if (::clock_settime(CLOCK_REALTIME, &wanted) != 0) log::debug("the clock cannot be set here", {{"off_ms", difference}});
+  if (::clock_settime(CLOCK_REALTIME, &wanted) != 0)
+    log::debug("the clock cannot be set here", {{"off_ms", difference}});
 }
 
 void set_host_name(const std::string& name) {
   if (name.empty()) return;
-  if (::sethostname(name.data(), name.size()) != 0) log::debug("the host name cannot be set here", {{"errno", errno}});
+  if (::sethostname(name.data(), name.size()) != 0)
+    log::debug("the host name cannot be set here", {{"errno", errno}});
 }
 
 // Programs find the sandbox's identity here when they do not get its environment.
 void write_identity(const std::string& directory, const Settings& settings) {
   if (directory.empty()) return;
   ::mkdir(directory.c_str(), 0755);
-  const std::array<std::pair<const char*, std::string_view>, 4> files = {{{".E2B_SANDBOX", "true"},
-                                                                         {".E2B_SANDBOX_ID", settings.sandbox},
-                                                                         {".E2B_TEMPLATE_ID", settings.template_id},
-                                                                         {".E2B_TEAM_ID", settings.team}}};
+  const std::array<std::pair<const char*, std::string_view>, 4> files = {
+      {{".E2B_SANDBOX", "true"},
+       {".E2B_SANDBOX_ID", settings.sandbox},
+       {".E2B_TEMPLATE_ID", settings.template_id},
+       {".E2B_TEAM_ID", settings.team}}};
   for (const auto& [name, content] : files) {
     auto written = write_small_file(fmt::format("{}/{}", directory, name), content, 0644);
-    if (!written.ok()) log::warn("cannot write an identity file", {{"file", name}, {"why", written.error().message()}});
+    if (!written.ok())
+      log::warn("cannot write an identity file", {{"file", name}, {"why", written.error().message()}});
   }
 }
 
@@ -88,7 +92,8 @@ Result<InitRequest> parse_init(std::string_view text) {
   out.host_name = fields.text("hostname");
   if (!out.random.empty() && out.random.size() != kRandomBytes)
     fields.fail("random", fmt::format("must be {} bytes in base64", kRandomBytes));
-  if (!settings.workdir.empty() && settings.workdir.front() != '/') fields.fail("workdir", "must be an absolute path");
+  if (!settings.workdir.empty() && settings.workdir.front() != '/')
+    fields.fail("workdir", "must be an absolute path");
   if (out.host_name.size() > 64) fields.fail("hostname", "must have at most 64 characters");
   for (const auto& [name, value] : settings.environment) {
     bool bad = name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
@@ -103,15 +108,18 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
   auto text = co_await exchange.read_all(kMaxInitBytes);
   Result<InitRequest> request = text.ok() ? parse_init(*text) : Result<InitRequest>(text.error());
   if (request.ok() && request->settings.generation < guest.settings.generation)
-    request = make_error(Code::kConflict, "generation {} is older than the present {}", request->settings.generation,
-                         guest.settings.generation);
+    request = make_error(Code::kConflict, "generation {} is older than the present {}",
+                         request->settings.generation, guest.settings.generation);
   if (!request.ok()) {
     co_await respond_error(exchange, request.error());
     co_return;
   }
   add_entropy(request->random);
-  if (request->time_ms) set_clock(*request->time_ms);
-  set_host_name(request->host_name);
+  // Outside of a sandbox (by hand, in tests) the clock and the name are the host's.
+  if (::getpid() == 1) {
+    if (request->time_ms) set_clock(*request->time_ms);
+    set_host_name(request->host_name);
+  }
   write_identity(guest.options.run_directory, request->settings);
   guest.settings = std::move(request->settings);
   http::ResponseHead head;
