@@ -6,8 +6,8 @@
 
 namespace atl::guest {
 
-std::string file_signature(std::string_view path, std::string_view operation, std::string_view user, const Secret& token,
-                           std::optional<std::string_view> expiration) {
+std::string file_signature(std::string_view path, std::string_view operation, std::string_view user,
+                           const Secret& token, std::optional<std::string_view> expiration) {
   std::string text = fmt::format("{}:{}:{}:{}", path, operation, user, token.reveal());
   if (expiration) text += fmt::format(":{}", *expiration);
   return "v1_" + base64_encode(sha256(text), Padding::kNone);

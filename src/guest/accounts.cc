@@ -13,7 +13,9 @@ namespace atl::guest {
 namespace {
 
 // Home directories and shells must be clean absolute paths, since they become cwd and HOME.
-bool sane_path(std::string_view path) { return !path.empty() && path.front() == '/' && path.size() < kMaxPath; }
+bool sane_path(std::string_view path) {
+  return !path.empty() && path.front() == '/' && path.size() < kMaxPath;
+}
 
 template <class Take>
 void for_each_line(std::string_view text, Take take) {
@@ -64,7 +66,8 @@ Accounts Accounts::load(const std::string& passwd, const std::string& group) {
 
 Accounts::Accounts(std::vector<Account> accounts, std::vector<Group> groups)
     : accounts_(std::move(accounts)), groups_(std::move(groups)) {
-  bool has_root = std::any_of(accounts_.begin(), accounts_.end(), [](const Account& a) { return a.name == "root"; });
+  bool has_root =
+      std::any_of(accounts_.begin(), accounts_.end(), [](const Account& a) { return a.name == "root"; });
   if (!has_root) accounts_.push_back({"root", 0, 0, "/root", "/bin/sh"});
   for (const Account& account : accounts_) user_names_.emplace(account.uid, account.name);
   for (const Group& group : groups_) group_names_.emplace(group.gid, group.name);
@@ -104,8 +107,9 @@ AccountCache::Stamp AccountCache::stamp() {
   for (const char* path : kAccountFiles) {
     struct stat st = {};
     if (::stat(path, &st) != 0) st = {};
-    for (std::int64_t part : {static_cast<std::int64_t>(st.st_ino), static_cast<std::int64_t>(st.st_size),
-                              static_cast<std::int64_t>(st.st_ctim.tv_sec), static_cast<std::int64_t>(st.st_ctim.tv_nsec)})
+    for (std::int64_t part :
+         {static_cast<std::int64_t>(st.st_ino), static_cast<std::int64_t>(st.st_size),
+          static_cast<std::int64_t>(st.st_ctim.tv_sec), static_cast<std::int64_t>(st.st_ctim.tv_nsec)})
       out[at++] = part;
   }
   return out;

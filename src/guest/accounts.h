@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Users and groups of the sandbox, from /etc/passwd and /etc/group. The workload may write both files, so they are
-// parsed here, strictly and within bounds, and no name service of the C library takes part.
+// Users and groups of the sandbox, from /etc/passwd and /etc/group. The workload may write both files, so
+// they are parsed here, strictly and within bounds, and no name service of the C library takes part.
 #pragma once
 
 #include <sys/types.h>
@@ -18,6 +18,7 @@
 
 namespace atl::guest {
 
+// One line of /etc/passwd.
 struct Account {
   std::string name;
   uid_t uid = 0;
@@ -26,6 +27,7 @@ struct Account {
   std::string shell;
 };
 
+// One line of /etc/group.
 struct Group {
   std::string name;
   gid_t gid = 0;

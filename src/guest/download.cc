@@ -39,7 +39,8 @@ std::vector<Accepted> parse_accepted(const http::Headers& headers) {
       Accepted accepted{to_lower(trim(parts[0]))};
       for (std::size_t i = 1; i < parts.size(); ++i) {
         std::string_view parameter = trim(parts[i]);
-        if (parameter.starts_with("q=") || parameter.starts_with("Q=")) accepted.quality = parse_quality(parameter.substr(2));
+        if (parameter.starts_with("q=") || parameter.starts_with("Q="))
+          accepted.quality = parse_quality(parameter.substr(2));
       }
       if (!accepted.name.empty()) out.push_back(std::move(accepted));
     }
@@ -90,13 +91,29 @@ std::string_view media_type_of(std::string_view name) {
     std::string_view extension, type;
   };
   static constexpr std::array<Row, 24> kRows = {{
-      {"css", "text/css; charset=utf-8"}, {"csv", "text/csv; charset=utf-8"}, {"gif", "image/gif"},
-      {"gz", "application/gzip"}, {"htm", "text/html; charset=utf-8"}, {"html", "text/html; charset=utf-8"},
-      {"jpeg", "image/jpeg"}, {"jpg", "image/jpeg"}, {"js", "text/javascript; charset=utf-8"},
-      {"json", "application/json"}, {"md", "text/markdown; charset=utf-8"}, {"mjs", "text/javascript; charset=utf-8"},
-      {"mp3", "audio/mpeg"}, {"mp4", "video/mp4"}, {"pdf", "application/pdf"}, {"png", "image/png"},
-      {"svg", "image/svg+xml"}, {"tar", "application/x-tar"}, {"txt", "text/plain; charset=utf-8"},
-      {"wasm", "application/wasm"}, {"webm", "video/webm"}, {"webp", "image/webp"}, {"xml", "text/xml; charset=utf-8"},
+      {"css", "text/css; charset=utf-8"},
+      {"csv", "text/csv; charset=utf-8"},
+      {"gif", "image/gif"},
+      {"gz", "application/gzip"},
+      {"htm", "text/html; charset=utf-8"},
+      {"html", "text/html; charset=utf-8"},
+      {"jpeg", "image/jpeg"},
+      {"jpg", "image/jpeg"},
+      {"js", "text/javascript; charset=utf-8"},
+      {"json", "application/json"},
+      {"md", "text/markdown; charset=utf-8"},
+      {"mjs", "text/javascript; charset=utf-8"},
+      {"mp3", "audio/mpeg"},
+      {"mp4", "video/mp4"},
+      {"pdf", "application/pdf"},
+      {"png", "image/png"},
+      {"svg", "image/svg+xml"},
+      {"tar", "application/x-tar"},
+      {"txt", "text/plain; charset=utf-8"},
+      {"wasm", "application/wasm"},
+      {"webm", "video/webm"},
+      {"webp", "image/webp"},
+      {"xml", "text/xml; charset=utf-8"},
       {"zip", "application/zip"},
   }};
   std::size_t dot = name.rfind('.');
@@ -128,9 +145,10 @@ std::string http_date(std::int64_t unix_seconds) {
   time_t seconds = std::clamp<std::int64_t>(unix_seconds, 0, kYear10000 - 1);
   struct tm parts = {};
   ::gmtime_r(&seconds, &parts);
-  return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT", kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
-                     kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900, parts.tm_hour, parts.tm_min,
-                     parts.tm_sec);
+  return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                     kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
+                     kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900, parts.tm_hour,
+                     parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace atl::guest

@@ -12,17 +12,19 @@
 
 namespace atl::guest {
 
+// Part of a file.
 struct ByteRange {
   std::uint64_t first;
   std::uint64_t length;
 };
+// How a Range header is answered: 200, 206 or 416.
 enum class RangeKind { kWhole, kPart, kUnsatisfiable };
 struct RangeChoice {
   RangeKind kind = RangeKind::kWhole;
   ByteRange range{};
 };
-// What "bytes=…" asks of a file of `size` bytes. Several ranges, other units and malformed values mean the whole file,
-// as RFC 9110 §14.2 allows.
+// What "bytes=…" asks of a file of `size` bytes. Several ranges, other units and malformed values mean the
+// whole file, as RFC 9110 §14.2 allows.
 RangeChoice choose_range(std::optional<std::string_view> value, std::uint64_t size);
 
 enum class Encoding { kIdentity, kGzip, kNone };  // kNone: the client accepts nothing that we have

@@ -15,8 +15,8 @@ struct Source {
   Fd fd;
   std::string name;
   struct stat st = {};
-  bool sized = true;   // false: st_size says nothing (files of /proc)
-  bool at_end = false;  // `buffer` holds everything
+  bool sized = true;           // false: st_size says nothing (files of /proc)
+  bool at_end = false;         // `buffer` holds everything
   std::uint64_t position = 0;  // of the byte after `buffer`
   std::string buffer;
 };
@@ -25,7 +25,8 @@ Result<Fd> open_source(const User& user, const std::string& path) {
   auto fd = with_rights(user, [&](Rights rights) { return open_path(path, O_RDONLY, rights); });
   if (fd.ok()) return fd;
   int number = fd.error().sys_errno();
-  if (number == ENOENT || number == ENOTDIR) return make_error(Code::kNotFound, "path '{}' does not exist", path);
+  if (number == ENOENT || number == ENOTDIR)
+    return make_error(Code::kNotFound, "path '{}' does not exist", path);
   if (number == ENXIO) return make_error(Code::kInvalid, "path is not a regular file: {}", path);
   return std::move(fd).error().context(fmt::format("path '{}'", path));
 }
@@ -42,8 +43,8 @@ Result<void> read_next(Source& source, std::uint64_t limit) {
 }
 
 // Opens and sizes the file; reads the first bytes when it is read from its start.
-Result<Source> open_download(Guest& guest, const Query& query, const std::string& default_user, const std::string& workdir,
-                             bool whole) {
+Result<Source> open_download(Guest& guest, const Query& query, const std::string& default_user,
+                             const std::string& workdir, bool whole) {
   TRY(User user, find_user(guest, http::query_value(query, "username").value_or(""), default_user));
   std::string given = http::query_value(query, "path").value_or("");
   TRY(std::string path, normal_path(given, user.account.home, workdir));
@@ -81,12 +82,14 @@ Task<Result<void>> send_plain(Guest& guest, Exchange& exchange, Source& source, 
     if (!source.buffer.empty()) CO_TRY_VOID(co_await exchange.write(source.buffer));
     left -= source.buffer.size();
     if (left == 0 || source.at_end) break;
-    auto read = co_await guest.file_workers.run([&source, left] { return read_next(source, left); });
+    auto read = co_await guest.file_workers.run([&] { return read_next(source, left); });
     CO_TRY_VOID(std::move(read));
     if (source.buffer.empty()) break;
   }
-  // A file that has become shorter cannot fill the length that was promised: the client must see that it is cut.
-  if (left > 0 && length != UINT64_MAX) co_return Error(Code::kConflict, "the file became shorter while it was sent");
+  // A file that has become shorter cannot fill the length that was promised: the client must see that it is
+  // cut.
+  if (left > 0 && length != UINT64_MAX)
+    co_return Error(Code::kConflict, "the file became shorter while it was sent");
   co_return success();
 }
 
@@ -135,14 +138,16 @@ Task<> send_range(Guest& guest, Exchange& exchange, Source& source, RangeChoice 
   source.buffer.clear();
   source.at_end = false;
   auto sent = co_await exchange.send_head(std::move(head));
-  if (sent.ok() && exchange.request().method != "HEAD") sent = co_await send_plain(guest, exchange, source, choice.range.length);
+  if (sent.ok() && exchange.request().method != "HEAD")
+    sent = co_await send_plain(guest, exchange, source, choice.range.length);
   if (sent.ok()) co_await finish(exchange);
 }
 
 Task<> send_file(Guest& guest, Exchange& exchange, Source& source, Encoding encoding) {
   http::ResponseHead head = base_head(source);
   if (source.at_end && source.buffer.empty()) {
-    co_await respond(exchange, std::move(head), "");  // Content-Length: 0, which clients need for an empty file
+    co_await respond(exchange, std::move(head),
+                     "");  // Content-Length: 0, which clients need for an empty file
     co_return;
   }
   bool small = !source.sized || static_cast<std::uint64_t>(source.st.st_size) <= kMaxGzipSource;
@@ -160,7 +165,8 @@ Task<> send_file(Guest& guest, Exchange& exchange, Source& source, Encoding enco
   std::uint64_t length = source.sized ? static_cast<std::uint64_t>(source.st.st_size) : UINT64_MAX;
   if (source.sized) head.headers.add("content-length", std::to_string(length));
   auto sent = co_await exchange.send_head(std::move(head));
-  if (sent.ok() && exchange.request().method != "HEAD") sent = co_await send_plain(guest, exchange, source, length);
+  if (sent.ok() && exchange.request().method != "HEAD")
+    sent = co_await send_plain(guest, exchange, source, length);
   if (sent.ok()) co_await finish(exchange);
 }
 

@@ -133,7 +133,8 @@ std::string go_mode_text(mode_t mode) {
   if ((mode & S_ISVTX) != 0) out += 't';
   if (out.empty()) out += '-';
   constexpr std::string_view kBits = "rwxrwxrwx";
-  for (int bit = 8; bit >= 0; --bit) out += (mode >> bit & 1) != 0 ? kBits[static_cast<std::size_t>(8 - bit)] : '-';
+  for (int bit = 8; bit >= 0; --bit)
+    out += (mode >> bit & 1) != 0 ? kBits[static_cast<std::size_t>(8 - bit)] : '-';
   return out;
 }
 

@@ -18,16 +18,18 @@ namespace atl::guest {
 // E2B's file metadata: extended attributes user.e2b.<key>, here without the prefix.
 using Metadata = std::map<std::string, std::string>;
 
+// One file, as read at one moment.
 struct Entry {
   std::string name;
   std::string path;
-  struct stat st = {};                 // of the file itself, a link is not followed
-  mode_t target_mode = 0;              // of what it points to; 0 for a link to nowhere
-  std::optional<std::string> target;   // absolute; for links only
+  struct stat st = {};                // of the file itself, a link is not followed
+  mode_t target_mode = 0;             // of what it points to; 0 for a link to nowhere
+  std::optional<std::string> target;  // absolute; for links only
   Metadata metadata;
 };
 
-// Reads the entry `name` of an open directory; "" means the directory itself. `path` is what the client calls it.
+// Reads the entry `name` of an open directory; "" means the directory itself. `path` is what the client calls
+// it.
 Result<Entry> read_entry(int directory, const std::string& name, const std::string& path);
 // The entry at `path`.
 Result<Entry> read_entry_at(const std::string& path, Rights rights);
@@ -42,7 +44,8 @@ std::optional<std::string> timestamp_text(const struct timespec& time);
 
 // Keys of user.e2b.* of an open file (O_PATH works too).
 Metadata read_metadata(int fd);
-// Makes `metadata` the whole set of the file. kUnsupported when the file system has no user attributes and some are asked for.
+// Makes `metadata` the whole set of the file. kUnsupported when the file system has no user attributes and
+// some are asked for.
 Result<void> write_metadata(int fd, const Metadata& metadata);
 
 }  // namespace atl::guest

@@ -16,7 +16,8 @@ namespace {
 // Says which path it was, in E2B's words where clients look at them.
 Error on_path(Error error, const std::string& path) {
   if (error.sys_errno() == ENOENT) return make_error(Code::kNotFound, "path '{}' does not exist", path);
-  if (error.sys_errno() == ENOTDIR) return make_error(Code::kInvalid, "path '{}': a part of it is not a directory", path);
+  if (error.sys_errno() == ENOTDIR)
+    return make_error(Code::kInvalid, "path '{}': a part of it is not a directory", path);
   return std::move(error).context(fmt::format("path '{}'", path));
 }
 
@@ -42,7 +43,8 @@ Result<Entry> make_directory_with(const User& user, const std::string& path, Rig
   return read_entry(made.get(), "", path);
 }
 
-Result<Entry> move_with(const User& user, const std::string& source, const std::string& destination, Rights rights) {
+Result<Entry> move_with(const User& user, const std::string& source, const std::string& destination,
+                        Rights rights) {
   TRY(Fd from, open_parent(source, rights));
   std::string name(base_name(source)), new_name(base_name(destination));
   // Looked at first, so that a missing source makes no parents.
@@ -50,21 +52,23 @@ Result<Entry> move_with(const User& user, const std::string& source, const std::
   TRY(Fd to, ensure_directories(std::string(parent_path(destination)), user, rights));
   if (::renameat(from.get(), name.c_str(), to.get(), new_name.c_str()) != 0) {
     if (errno == EXDEV)
-      return make_error(Code::kConflict, "'{}' and '{}' are on different file systems; copy in place of moving", source,
+      return make_error(Code::kConflict,
+                        "'{}' and '{}' are on different file systems; copy in place of moving", source,
                         destination);
     return Error::from_errno(errno, "move");
   }
   return read_entry(to.get(), new_name, destination);
 }
 
-// Removes a tree with few descriptors, however deep it is: below kMaxHeld levels a directory is first moved up to
-// the top, where a later round meets it.
+// Removes a tree with few descriptors, however deep it is: below kMaxHeld levels a directory is first moved
+// up to the top, where a later round meets it.
 class TreeRemover {
  public:
   Result<void> run(int parent, const std::string& name) {
     TRY(top_, open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
     TRY_VOID(empty(top_.get(), 0));
-    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return Error::from_errno(errno, "remove");
+    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+      return Error::from_errno(errno, "remove");
     return success();
   }
 
@@ -87,7 +91,8 @@ class TreeRemover {
     if (errno != EISDIR && errno != EPERM) return Error::from_errno(errno, fmt::format("remove {}", name));
     if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return success();
     if (errno == ENOTDIR) return Error::from_errno(EPERM, fmt::format("remove {}", name));
-    if (errno != ENOTEMPTY && errno != EEXIST) return Error::from_errno(errno, fmt::format("remove {}", name));
+    if (errno != ENOTEMPTY && errno != EEXIST)
+      return Error::from_errno(errno, fmt::format("remove {}", name));
     if (level >= kMaxHeld) return lift(directory, name);
     auto child = open_at(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!child.ok()) {
@@ -97,7 +102,8 @@ class TreeRemover {
       return changed ? success() : Result<void>(std::move(child).error().context(name));
     }
     TRY_VOID(empty(child->get(), level + 1));
-    if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != ENOTDIR)
+    if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
+        errno != ENOTDIR)
       return Error::from_errno(errno, fmt::format("remove {}", name));
     return success();
   }
@@ -126,7 +132,8 @@ Result<void> remove_with(const std::string& path, Rights rights) {
     return std::move(st).error();
   }
   if (S_ISDIR(st->st_mode)) return TreeRemover().run(parent->get(), name);
-  if (::unlinkat(parent->get(), name.c_str(), 0) != 0 && errno != ENOENT) return Error::from_errno(errno, "remove");
+  if (::unlinkat(parent->get(), name.c_str(), 0) != 0 && errno != ENOENT)
+    return Error::from_errno(errno, "remove");
   return success();
 }
 
@@ -165,7 +172,8 @@ class Lister {
   Result<void> enter(Fd directory, const std::string& relative, std::size_t level = 1) {
     TRY(auto names, read_names(directory.get(), kMaxEntries));
     if (count_ + names.size() > kMaxEntries)
-      return make_error(Code::kExhausted, "path '{}' holds more than {} entries; list with less depth", base_, kMaxEntries);
+      return make_error(Code::kExhausted, "path '{}' holds more than {} entries; list with less depth", base_,
+                        kMaxEntries);
     count_ += names.size();
     std::sort(names.begin(), names.end(), std::greater<>());
     auto held = std::make_shared<Fd>(std::move(directory));
@@ -182,7 +190,8 @@ class Lister {
     if (out_.size() > 1) out_ += ',';
     out_ += entry_json(*entry, accounts_);
     if (out_.size() > kMaxListBytes)
-      return make_error(Code::kExhausted, "the list of '{}' is larger than {} bytes; list with less depth", base_, kMaxListBytes);
+      return make_error(Code::kExhausted, "the list of '{}' is larger than {} bytes; list with less depth",
+                        base_, kMaxListBytes);
     if (!S_ISDIR(entry->st.st_mode) || item.level >= depth_ || item.level >= kMaxTreeDepth) return success();
     auto child = open_child(item.directory->get(), item.name);
     if (!child.ok()) return success();
@@ -204,12 +213,15 @@ Result<Entry> stat_path(const User& user, const std::string& path) {
 }
 
 Result<Entry> make_directory(const User& user, const std::string& path) {
-  return named(with_rights(user, [&](Rights rights) { return make_directory_with(user, path, rights); }), path);
+  return named(with_rights(user, [&](Rights rights) { return make_directory_with(user, path, rights); }),
+               path);
 }
 
 Result<Entry> move_path(const User& user, const std::string& source, const std::string& destination) {
-  if (source == "/" || destination == "/") return Error(Code::kInvalid, "the root directory cannot be moved or replaced");
-  return named(with_rights(user, [&](Rights rights) { return move_with(user, source, destination, rights); }), source);
+  if (source == "/" || destination == "/")
+    return Error(Code::kInvalid, "the root directory cannot be moved or replaced");
+  return named(with_rights(user, [&](Rights rights) { return move_with(user, source, destination, rights); }),
+               source);
 }
 
 Result<void> remove_path(const User& user, const std::string& path) {
@@ -217,7 +229,8 @@ Result<void> remove_path(const User& user, const std::string& path) {
   return named(with_rights(user, [&](Rights rights) { return remove_with(path, rights); }), path);
 }
 
-Result<std::string> list_json(const User& user, const Accounts& accounts, const std::string& path, std::size_t depth) {
+Result<std::string> list_json(const User& user, const Accounts& accounts, const std::string& path,
+                              std::size_t depth) {
   auto listed = with_rights(user, [&](Rights rights) -> Result<std::string> {
     TRY(Fd top, open_path(path, O_RDONLY | O_DIRECTORY, rights));
     return Lister(accounts, path, std::max<std::size_t>(depth, 1)).run(std::move(top));

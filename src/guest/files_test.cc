@@ -12,7 +12,8 @@ using ::testing::HasSubstr;
 
 class GuestFiles : public GuestFixture {
  protected:
-  http::Answer upload(const std::string& name, const std::string& body, http::Headers headers = {}, const std::string& query = "") {
+  http::Answer upload(const std::string& name, const std::string& body, http::Headers headers = {},
+                      const std::string& query = "") {
     headers.add("content-type", "application/octet-stream");
     return call("POST", "/files?path=" + http::percent_encode(path(name)) + query, std::move(headers), body);
   }
@@ -25,7 +26,8 @@ class GuestFiles : public GuestFixture {
   // Names below the test's directory, dot files too.
   std::vector<std::string> names() const {
     std::vector<std::string> out;
-    for (const auto& entry : fs::recursive_directory_iterator(directory_)) out.push_back(entry.path().filename());
+    for (const auto& entry : fs::recursive_directory_iterator(directory_))
+      out.push_back(entry.path().filename());
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -42,8 +44,8 @@ class GuestFiles : public GuestFixture {
 };
 
 TEST_F(GuestFiles, ComeBackAsTheyWentInAllSizes) {
-  for (std::size_t size : {std::size_t{0}, std::size_t{1}, kFileBuffer - 1, kFileBuffer, kFileBuffer + 1, 3 * kFileBuffer,
-                           std::size_t{5'000'001}}) {
+  for (std::size_t size : {std::size_t{0}, std::size_t{1}, kFileBuffer - 1, kFileBuffer, kFileBuffer + 1,
+                           3 * kFileBuffer, std::size_t{5'000'001}}) {
     std::string body = pattern(size);
     for (const char* round : {"new", "replaced"}) {
       auto answer = upload("a.bin", body);
@@ -67,7 +69,8 @@ TEST_F(GuestFiles, AnswersWithPathNameAndTypeOnly) {
 TEST_F(GuestFiles, MultipartTakesWholePathsAndManyFiles) {
   std::string body;
   for (const char* name : {"x/\xc3\xbc %22q%22.txt", "y.txt"})
-    body += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path(name) + "\"\r\n\r\n" + name + "\r\n";
+    body += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path(name) + "\"\r\n\r\n" +
+            name + "\r\n";
   body += "--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nignored\r\n--b--\r\n";
   auto answer = call("POST", "/files", {{"content-type", "multipart/form-data; boundary=b"}}, body);
   EXPECT_EQ(answer.head.status, 200) << answer.body;
@@ -85,9 +88,14 @@ TEST_F(GuestFiles, MultipartWithAPathNeedsNoFilename) {
 }
 
 TEST_F(GuestFiles, OneTargetTwiceIsRefused) {
-  std::string part = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("x") + "\"\r\n\r\n1\r\n";
-  std::string same = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("y/../x") + "\"\r\n\r\n2\r\n";
-  EXPECT_EQ(call("POST", "/files", {{"content-type", "multipart/form-data; boundary=b"}}, part + same + "--b--").head.status, 400);
+  std::string part =
+      "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("x") + "\"\r\n\r\n1\r\n";
+  std::string same = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("y/../x") +
+                     "\"\r\n\r\n2\r\n";
+  EXPECT_EQ(
+      call("POST", "/files", {{"content-type", "multipart/form-data; boundary=b"}}, part + same + "--b--")
+          .head.status,
+      400);
 }
 
 TEST_F(GuestFiles, ABodyThatBreaksOffLeavesNothingAndHarmsNothing) {
@@ -95,7 +103,8 @@ TEST_F(GuestFiles, ABodyThatBreaksOffLeavesNothingAndHarmsNothing) {
   std::string head = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"";
   std::string big = pattern(2 * kFileBuffer);
   for (const char* name : {"old.txt", "new.txt"}) {
-    auto answer = call("POST", "/files", {{"content-type", "multipart/form-data; boundary=b"}}, head + path(name) + "\"\r\n\r\n" + big);
+    auto answer = call("POST", "/files", {{"content-type", "multipart/form-data; boundary=b"}},
+                       head + path(name) + "\"\r\n\r\n" + big);
     EXPECT_EQ(answer.head.status, 400);
   }
   EXPECT_EQ(read("old.txt"), "old content");
@@ -112,13 +121,20 @@ Task<> break_off(std::uint16_t port, std::string request) {
 }
 
 TEST_F(GuestFiles, AClientThatVanishesAtAnyByteLeavesNoFile) {
-  std::string body = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("v.txt") + "\"\r\n\r\nabc\r\n--b--\r\n";
+  std::string body = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + path("v.txt") +
+                     "\"\r\n\r\nabc\r\n--b--\r\n";
   std::string request = fmt::format(
-      "POST /files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n\r\n", body.size());
+      "POST /files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: "
+      "{}\r\n\r\n",
+      body.size());
   std::size_t closing = body.find("\r\n--b--");
   for (std::size_t size = 0; size < closing; ++size) await(break_off(port_, request + body.substr(0, size)));
-  std::string large = fmt::format("POST /files?path={} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
-                                  "Content-Length: 9000000\r\n\r\n", path("w.bin")) + pattern(3 * kFileBuffer);
+  std::string large =
+      fmt::format(
+          "POST /files?path={} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
+          "Content-Length: 9000000\r\n\r\n",
+          path("w.bin")) +
+      pattern(3 * kFileBuffer);
   await(break_off(port_, large));
   EXPECT_EQ(call("GET", "/health").head.status, 204);
   EXPECT_THAT(names(), ::testing::IsEmpty());
@@ -153,12 +169,16 @@ TEST_F(GuestFiles, RefusesWhatIsNotARegularFile) {
   EXPECT_EQ(upload("fifo", "x").head.status, 400);
   EXPECT_EQ(download("fifo").head.status, 400);
   EXPECT_EQ(upload("dir", "x").head.status, 400);
-  EXPECT_EQ(download("dir").body, fmt::format(R"({{"code":400,"message":"path '{}' is a directory"}})", path("dir")));
-  for (const char* target : {"/proc/self/mem", "/proc/sys/kernel/hostname", "/dev/null", "/proc/self/fd/1", "/proc/self/exe"}) {
-    auto answer = call("POST", std::string("/files?path=") + target, {{"content-type", "application/octet-stream"}}, "x");
+  EXPECT_EQ(download("dir").body,
+            fmt::format(R"({{"code":400,"message":"path '{}' is a directory"}})", path("dir")));
+  for (const char* target :
+       {"/proc/self/mem", "/proc/sys/kernel/hostname", "/dev/null", "/proc/self/fd/1", "/proc/self/exe"}) {
+    auto answer = call("POST", std::string("/files?path=") + target,
+                       {{"content-type", "application/octet-stream"}}, "x");
     EXPECT_THAT(answer.head.status, ::testing::AnyOf(400, 403)) << target << answer.body;
   }
-  EXPECT_EQ(call("GET", "/files?path=/proc/self/root/etc/passwd").head.status, 400) << "magic links are not followed";
+  EXPECT_EQ(call("GET", "/files?path=/proc/self/root/etc/passwd").head.status, 400)
+      << "magic links are not followed";
 }
 
 TEST_F(GuestFiles, ReadsFilesOfProcThatHaveNoSize) {
@@ -168,8 +188,10 @@ TEST_F(GuestFiles, ReadsFilesOfProcThatHaveNoSize) {
 }
 
 TEST_F(GuestFiles, MissingFilesSaySo) {
-  EXPECT_EQ(download("nope").body, fmt::format(R"({{"code":404,"message":"path '{}' does not exist"}})", path("nope")));
-  EXPECT_EQ(call("GET", "/files?path=a&username=nosuchuser").body, R"({"code":401,"message":"invalid username: 'nosuchuser'"})");
+  EXPECT_EQ(download("nope").body,
+            fmt::format(R"({{"code":404,"message":"path '{}' does not exist"}})", path("nope")));
+  EXPECT_EQ(call("GET", "/files?path=a&username=nosuchuser").body,
+            R"({"code":401,"message":"invalid username: 'nosuchuser'"})");
   EXPECT_EQ(call("GET", "/files?path=%00").head.status, 400);
   EXPECT_EQ(call("GET", "/files?path=%ff").head.status, 400);
   EXPECT_EQ(call("GET", "/files?path=" + std::string(5000, 'a')).head.status, 400);
@@ -210,7 +232,8 @@ TEST_F(GuestFiles, TakesCompressedUploads) {
   deflater.run(text, Deflater::Last::kYes, packed);
   EXPECT_EQ(upload("g", packed, {{"content-encoding", "gzip"}}).head.status, 200);
   EXPECT_EQ(read("g"), text);
-  EXPECT_EQ(upload("h", packed.substr(0, packed.size() / 2), {{"content-encoding", "gzip"}}).head.status, 400);
+  EXPECT_EQ(upload("h", packed.substr(0, packed.size() / 2), {{"content-encoding", "gzip"}}).head.status,
+            400);
   EXPECT_FALSE(fs::exists(path("h")));
   EXPECT_EQ(upload("h", "x", {{"content-encoding", "br"}}).head.status, 400);
 }
@@ -231,7 +254,8 @@ TEST_F(GuestFiles, ComposeJoinsAndRemovesTheParts) {
   write("1", "one ");
   write("2", "two");
   json::object request{{"source_paths", {path("1"), path("2")}}, {"destination", path("out/all")}};
-  auto answer = call("POST", "/files/compose", {{"content-type", "application/json"}}, json::serialize(request));
+  auto answer =
+      call("POST", "/files/compose", {{"content-type", "application/json"}}, json::serialize(request));
   EXPECT_EQ(answer.body, fmt::format(R"({{"path":"{}","name":"all","type":"file"}})", path("out/all")));
   EXPECT_EQ(read("out/all"), "one two");
   EXPECT_FALSE(fs::exists(path("1")));
@@ -244,7 +268,8 @@ TEST_F(GuestFiles, ActAsTheUserAndNeverFurtherThroughLinks) {
   write("secret", "root only");
   ::chmod(path("secret").c_str(), 0600);
   auto as_nobody = [&](const std::string& target, const std::string& body) {
-    return call("POST", "/files?username=nobody&path=" + path(target), {{"content-type", "application/octet-stream"}}, body);
+    return call("POST", "/files?username=nobody&path=" + path(target),
+                {{"content-type", "application/octet-stream"}}, body);
   };
   ASSERT_EQ(::symlink("secret", path("trap").c_str()), 0);
   ASSERT_EQ(::lchown(path("trap").c_str(), 65534, 65534), 0);
@@ -349,7 +374,8 @@ class GuestWatch : public GuestFiles {
 
 TEST_F(GuestWatch, TellsChangesOfFiles) {
   write("f", "1");
-  LiveStream live(client_, "/filesystem.Filesystem/WatchDir", json::serialize(json::object{{"path", directory_}}));
+  LiveStream live(client_, "/filesystem.Filesystem/WatchDir",
+                  json::serialize(json::object{{"path", directory_}}));
   EXPECT_EQ(json::serialize(await(live.next())), R"({"start":{}})");
   upload("f", "2");
   EXPECT_THAT(until(live, "WRITE f"), ::testing::Contains("WRITE f"));
@@ -364,8 +390,9 @@ TEST_F(GuestWatch, TellsChangesOfFiles) {
 }
 
 TEST_F(GuestWatch, FollowsNewDirectoriesWithoutLosingTheirFiles) {
-  LiveStream live(client_, "/filesystem.Filesystem/WatchDir",
-                  json::serialize(json::object{{"path", directory_}, {"recursive", true}, {"includeEntry", true}}));
+  LiveStream live(
+      client_, "/filesystem.Filesystem/WatchDir",
+      json::serialize(json::object{{"path", directory_}, {"recursive", true}, {"includeEntry", true}}));
   await(live.next());
   for (int i = 0; i < 50; ++i) {
     std::string name = "n" + std::to_string(i);
@@ -400,7 +427,8 @@ TEST_F(GuestWatch, NeedsADirectory) {
 }
 
 TEST_F(GuestWatch, WatchersAreBounded) {
-  for (std::size_t i = 0; i < kMaxWatchers; ++i) ASSERT_EQ(fs_rpc("CreateWatcher", {{"path", directory_}}).head.status, 200) << i;
+  for (std::size_t i = 0; i < kMaxWatchers; ++i)
+    ASSERT_EQ(fs_rpc("CreateWatcher", {{"path", directory_}}).head.status, 200) << i;
   EXPECT_EQ(fs_rpc("CreateWatcher", {{"path", directory_}}).head.status, 429);
 }
 

@@ -55,7 +55,8 @@ Result<std::string> entry_answer(Result<Entry> entry, const Accounts& accounts) 
 }
 
 // The blocking part of a unary call on paths.
-Result<std::string> work_on_path(Guest& guest, const Caller& caller, const Request& request, std::string_view method) {
+Result<std::string> work_on_path(Guest& guest, const Caller& caller, const Request& request,
+                                 std::string_view method) {
   TRY(User user, find_user(guest, caller.user, caller.default_user));
   auto accounts = guest.accounts.get();
   auto normal = [&](const std::string& path) { return normal_path(path, user.account.home, caller.workdir); };
@@ -95,7 +96,8 @@ Task<Result<WatcherPtr>> start_watch(Guest& guest, Exchange& exchange, boost::js
 }
 
 Error events_lost() {
-  return Error(Code::kExhausted, "more happened than was taken, and events were lost: list the directory and watch again");
+  return Error(Code::kExhausted,
+               "more happened than was taken, and events were lost: list the directory and watch again");
 }
 
 Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, WatcherPtr watcher,
@@ -109,8 +111,10 @@ Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, Watch
       sent = co_await stream.send(json);
       continue;
     }
-    if (watcher->lost()) failure = events_lost();
-    else if (deadline && Steady::now() >= *deadline) failure = Error(Code::kDeadline, "the time limit of this request has passed");
+    if (watcher->lost())
+      failure = events_lost();
+    else if (deadline && Steady::now() >= *deadline)
+      failure = Error(Code::kDeadline, "the time limit of this request has passed");
     if (failure) break;
     sent = co_await stream.send_keepalive_if_due();
     auto until = stream.keepalive_due();
@@ -127,8 +131,10 @@ Task<> rpc_watch_dir(Guest& guest, Exchange& exchange) {
   auto timeout = call_timeout(exchange.request().headers);
   auto message = co_await read_stream_request(exchange);
   std::optional<Error> failure;
-  if (!message.ok()) failure = message.error();
-  else if (!timeout.ok()) failure = timeout.error();
+  if (!message.ok())
+    failure = message.error();
+  else if (!timeout.ok())
+    failure = timeout.error();
   if (failure) {
     co_await stream.end(std::move(failure));
     co_return;
@@ -177,7 +183,8 @@ Task<Result<std::string>> watcher_call(Guest& guest, Exchange& exchange, std::st
 }  // namespace
 
 Task<bool> serve_filesystem(Guest& guest, Exchange& exchange, std::string_view method) {
-  if (method == "Stat" || method == "MakeDir" || method == "Move" || method == "ListDir" || method == "Remove") {
+  if (method == "Stat" || method == "MakeDir" || method == "Move" || method == "ListDir" ||
+      method == "Remove") {
     auto answer = co_await path_call(guest, exchange, method);
     co_await respond_unary(exchange, std::move(answer));
   } else if (method == "CreateWatcher" || method == "GetWatcherEvents" || method == "RemoveWatcher") {

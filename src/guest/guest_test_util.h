@@ -21,8 +21,8 @@
 #include "guest/limits.h"
 #include "guest/reaper.h"
 #include "guest/server.h"
-#include "http/client.h"
 #include "guest/session.h"
+#include "http/client.h"
 #include "http/connect_rpc.h"
 
 namespace atl::guest {
@@ -30,17 +30,22 @@ namespace atl::guest {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
+// The internal token of the daemon under test.
 inline constexpr char kInternal[] = "00112233";
 
+// A connection to the daemon under test.
 inline Task<Result<net::StreamPtr>> dial(std::uint16_t port) {
   net::Endpoint endpoint{"127.0.0.1", port};
   net::ConnectOptions options;
   co_return co_await net::connect_tcp(endpoint, options);
 }
 
+// One message of a stream.
 inline std::string frame(std::string_view text) { return http::connect::envelope(text); }
+// The Authorization value that names a user.
 inline std::string basic(const std::string& user) { return "Basic " + base64_encode(user + ":"); }
 
+// Runs the daemon on the test's own loop: it works while the test waits.
 class GuestFixture : public ::testing::Test {
  protected:
   GuestFixture() {
@@ -94,7 +99,8 @@ class GuestFixture : public ::testing::Test {
     while (!done) loop_.run_one();
   }
 
-  // Lets the daemon work until `condition` holds. Gives up after ten seconds, which only a broken daemon needs.
+  // Lets the daemon work until `condition` holds. Gives up after ten seconds, which only a broken daemon
+  // needs.
   template <class Condition>
   bool eventually(Condition condition) {
     auto limit = Steady::now() + std::chrono::seconds(10);
@@ -105,7 +111,8 @@ class GuestFixture : public ::testing::Test {
     return true;
   }
 
-  http::Answer call(const std::string& method, const std::string& target, http::Headers headers = {}, std::string body = {}) {
+  http::Answer call(const std::string& method, const std::string& target, http::Headers headers = {},
+                    std::string body = {}) {
     http::RequestHead head;
     head.method = method;
     head.target = target;
@@ -125,7 +132,8 @@ class GuestFixture : public ::testing::Test {
   }
 
   // The messages of a streaming call that ends by itself; the last one is the end-of-stream message.
-  std::vector<json::object> stream(const std::string& target, const std::string& message, http::Headers headers = {}) {
+  std::vector<json::object> stream(const std::string& target, const std::string& message,
+                                   http::Headers headers = {}) {
     headers.add("content-type", "application/connect+json");
     return messages(call("POST", target, std::move(headers), frame(message)).body);
   }
@@ -147,7 +155,9 @@ class GuestFixture : public ::testing::Test {
   }
 
   std::string path(const std::string& name) const { return directory_ + "/" + name; }
-  void write(const std::string& name, const std::string& content) { std::ofstream(path(name), std::ios::binary) << content; }
+  void write(const std::string& name, const std::string& content) {
+    std::ofstream(path(name), std::ios::binary) << content;
+  }
   std::string read(const std::string& name) const {
     std::ifstream in(path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -165,7 +175,8 @@ class GuestFixture : public ::testing::Test {
 // A streaming call that the test reads message by message.
 class LiveStream {
  public:
-  LiveStream(std::shared_ptr<http::Client> client, std::string target, std::string message, http::Headers headers = {})
+  LiveStream(std::shared_ptr<http::Client> client, std::string target, std::string message,
+             http::Headers headers = {})
       : client_(std::move(client)) {
     head_.method = "POST";
     head_.target = std::move(target);

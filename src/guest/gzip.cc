@@ -37,10 +37,13 @@ Result<std::size_t> Inflater::run(std::string_view& input, std::span<char> out) 
     stream.avail_in = static_cast<uInt>(input.size());
     int code = inflate(&stream, Z_NO_FLUSH);
     input.remove_prefix(input.size() - stream.avail_in);
-    if (code == Z_STREAM_END) complete_ = true;
-    else if (code == Z_BUF_ERROR) break;
+    if (code == Z_STREAM_END)
+      complete_ = true;
+    else if (code == Z_BUF_ERROR)
+      break;
     else if (code != Z_OK)
-      return make_error(Code::kInvalid, "the body is not valid gzip: {}", stream.msg != nullptr ? stream.msg : "bad data");
+      return make_error(Code::kInvalid, "the body is not valid gzip: {}",
+                        stream.msg != nullptr ? stream.msg : "bad data");
   }
   return out.size() - stream.avail_out;
 }
@@ -51,7 +54,8 @@ void Deflater::Free::operator()(z_stream_s* stream) const {
 }
 
 Deflater::Deflater() : stream_(new z_stream{}) {
-  int code = deflateInit2(stream_.get(), Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, MAX_MEM_LEVEL - 1, Z_DEFAULT_STRATEGY);
+  int code = deflateInit2(stream_.get(), Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, MAX_MEM_LEVEL - 1,
+                          Z_DEFAULT_STRATEGY);
   CHECK(code == Z_OK, "deflateInit2 failed: out of memory");
 }
 

@@ -21,10 +21,10 @@ bool privileged() {
 
 thread_local Identity current;
 
-// KERNEL: credentials belong to threads; only the C library makes setgroups(2) act on all of them, so it is called
-// directly here. Leaving fsuid 0 drops CAP_CHOWN, CAP_DAC_*, CAP_FOWNER and friends from the effective set, coming back
-// raises them again (capabilities(7), "Effect of user ID changes"). setfsuid(2) reports no failure: a second call
-// with an impossible id reads the value back.
+// KERNEL: credentials belong to threads; only the C library makes setgroups(2) act on all of them, so it is
+// called directly here. Leaving fsuid 0 drops CAP_CHOWN, CAP_DAC_*, CAP_FOWNER and friends from the effective
+// set, coming back raises them again (capabilities(7), "Effect of user ID changes"). setfsuid(2) reports no
+// failure: a second call with an impossible id reads the value back.
 void switch_to(const Identity& identity) {
   if (!privileged() || identity == current) return;
   if (!current.root()) ::setfsuid(0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Acting as a user on one thread only. The daemon is root of the sandbox; a file operation runs with the file
-// system rights of the user it is for, so that a link planted by the workload never reaches further than that user.
+// system rights of the user it is for, so that a link planted by the workload never reaches further than that
+// user.
 #pragma once
 
 #include <string>

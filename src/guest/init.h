@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// POST /init: control tells the sandbox who it is. Sent before any client's request, and again after each resume.
+// POST /init: control tells the sandbox who it is. Sent before any client's request, and again after each
+// resume.
 #pragma once
 
 #include "guest/rpc.h"

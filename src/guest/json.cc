@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/json.h"
 
-#include <boost/json/parse.hpp>
-
 #include <cmath>
+
+#include <boost/json/parse.hpp>
 
 #include "base/bytes.h"
 #include "base/text.h"
@@ -143,7 +143,8 @@ std::optional<int> Fields::choice(std::string_view name, std::span<const Choice>
   if (value == nullptr) return std::nullopt;
   auto number = value->is_string() ? std::nullopt : whole_number(*value);
   for (const Choice& option : choices) {
-    if (number ? *number == option.value : value->is_string() && view(value->get_string()) == option.name) return option.value;
+    if (number ? *number == option.value : value->is_string() && view(value->get_string()) == option.name)
+      return option.value;
   }
   fail(name, "is not one of the known values");
   return std::nullopt;
@@ -168,7 +169,9 @@ ObjectWriter& ObjectWriter::raw(std::string_view name, std::string_view json) {
   return *this;
 }
 
-ObjectWriter& ObjectWriter::text(std::string_view name, std::string_view value) { return raw(name, json_quote(value)); }
+ObjectWriter& ObjectWriter::text(std::string_view name, std::string_view value) {
+  return raw(name, json_quote(value));
+}
 
 ObjectWriter& ObjectWriter::number(std::string_view name, std::int64_t value) {
   return raw(name, fmt::format("{}", value));

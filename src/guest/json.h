@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON of clients, read by the rules of proto3: camelCase or snake_case, null is absent, 64-bit numbers also as
-// text, unknown fields are ignored, a wrong type is refused with the path of the field.
+// JSON of clients, read by the rules of proto3: camelCase or snake_case, null is absent, 64-bit numbers also
+// as text, unknown fields are ignored, a wrong type is refused with the path of the field.
 #pragma once
-
-#include <boost/json/object.hpp>
 
 #include <cstdint>
 #include <map>
@@ -14,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/json/object.hpp>
+
 #include "base/result.h"
 
 namespace atl::guest {
@@ -22,7 +22,8 @@ namespace atl::guest {
 Result<boost::json::object> parse_message(std::string_view text);
 
 // Reads fields of one object. The first failure sticks and later reads give defaults, so a caller reads
-// everything and then asks failure() once. Refers to the object and to the parent reader; both must outlive it.
+// everything and then asks failure() once. Refers to the object and to the parent reader; both must outlive
+// it.
 class Fields {
  public:
   explicit Fields(const boost::json::object& object) : object_(&object), failure_(&own_failure_) {}
@@ -60,7 +61,9 @@ class Fields {
   Fields(const Fields&) = delete;
   Fields& operator=(const Fields&) = delete;
   Fields(Fields&& other) noexcept
-      : object_(other.object_), path_(std::move(other.path_)), own_failure_(std::move(other.own_failure_)),
+      : object_(other.object_),
+        path_(std::move(other.path_)),
+        own_failure_(std::move(other.own_failure_)),
         failure_(other.failure_ == &other.own_failure_ ? &own_failure_ : other.failure_) {}
 };
 
@@ -79,6 +82,7 @@ class ObjectWriter {
   std::string out_ = "{";
 };
 
+// An object of strings.
 std::string text_map_json(const std::map<std::string, std::string>& map);
 
 }  // namespace atl::guest

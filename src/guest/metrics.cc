@@ -67,7 +67,8 @@ std::uint64_t parse_memory_cache(std::string_view text) {
   return 0;
 }
 
-Metrics::Metrics(const model::GuestBoot& boot) : boot_(boot), measured_at_(Steady::now()), measured_(cpu_usage()) {}
+Metrics::Metrics(const model::GuestBoot& boot)
+    : boot_(boot), measured_at_(Steady::now()), measured_(cpu_usage()) {}
 
 std::uint64_t Metrics::cpu_usage() const {
   if (auto usage = parse_cpu_usage(read_counter(boot_.cpu_usage_fd))) return *usage;
@@ -95,8 +96,12 @@ std::string Metrics::read() {
   std::uint64_t disk_used = static_cast<std::uint64_t>(disk.f_blocks - disk.f_bfree) * disk.f_frsize;
   std::int64_t cpus = boot_.cpu_millis != 0 ? (boot_.cpu_millis + 999) / 1000 : ::get_nprocs();
   ObjectWriter out;
-  out.number("ts", ::time(nullptr)).number("cpu_count", cpus).raw("cpu_used_pct", fmt::format("{:.2f}", cpu_percent()));
-  auto bytes = [&](std::string_view name, std::uint64_t value) { out.number(name, static_cast<std::int64_t>(value)); };
+  out.number("ts", ::time(nullptr))
+      .number("cpu_count", cpus)
+      .raw("cpu_used_pct", fmt::format("{:.2f}", cpu_percent()));
+  auto bytes = [&](std::string_view name, std::uint64_t value) {
+    out.number(name, static_cast<std::int64_t>(value));
+  };
   bytes("mem_total", memory.total);
   bytes("mem_used", memory.used);
   bytes("mem_cache", memory.cache);

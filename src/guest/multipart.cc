@@ -12,7 +12,8 @@ namespace {
 
 bool is_token(char c) {
   constexpr std::string_view kOther = "!#$%&'*+-.^_`|~";
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || kOther.find(c) != std::string_view::npos;
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         kOther.find(c) != std::string_view::npos;
 }
 
 struct Parameter {
@@ -47,7 +48,8 @@ std::optional<std::string> take_quoted(std::string_view& text) {
   return std::nullopt;
 }
 
-// "; name=value; name="value"" after the first word of a header; nullopt when malformed or when a name comes twice.
+// "; name=value; name="value"" after the first word of a header; nullopt when malformed or when a name comes
+// twice.
 std::optional<std::vector<Parameter>> parse_parameters(std::string_view text) {
   std::vector<Parameter> out;
   for (;;) {
@@ -67,7 +69,8 @@ std::optional<std::vector<Parameter>> parse_parameters(std::string_view text) {
     } else {
       parameter.value = take_token(text);
     }
-    bool twice = std::any_of(out.begin(), out.end(), [&](const Parameter& p) { return p.name == parameter.name; });
+    bool twice =
+        std::any_of(out.begin(), out.end(), [&](const Parameter& p) { return p.name == parameter.name; });
     if (twice) return std::nullopt;
     out.push_back(std::move(parameter));
   }
@@ -79,10 +82,14 @@ std::string decode_filename(std::string_view text) {
   while (!text.empty()) {
     std::string_view code = text.substr(0, 3);
     char c = text.front();
-    if (code == "%22") c = '"';
-    else if (code == "%0D" || code == "%0d") c = '\r';
-    else if (code == "%0A" || code == "%0a") c = '\n';
-    else code = code.substr(0, 1);
+    if (code == "%22")
+      c = '"';
+    else if (code == "%0D" || code == "%0d")
+      c = '\r';
+    else if (code == "%0A" || code == "%0a")
+      c = '\n';
+    else
+      code = code.substr(0, 1);
     out += c;
     text.remove_prefix(code.size());
   }
@@ -93,8 +100,10 @@ Error malformed(std::string_view what) { return make_error(Code::kInvalid, "mult
 
 Result<PartHead> parse_disposition(std::string_view value) {
   std::size_t word = value.find(';');
-  if (!equals_ignore_case(trim(value.substr(0, word)), "form-data")) return malformed("a part is not form-data");
-  auto parameters = parse_parameters(word == std::string_view::npos ? std::string_view() : value.substr(word));
+  if (!equals_ignore_case(trim(value.substr(0, word)), "form-data"))
+    return malformed("a part is not form-data");
+  auto parameters =
+      parse_parameters(word == std::string_view::npos ? std::string_view() : value.substr(word));
   if (!parameters) return malformed("bad parameters in Content-Disposition");
   PartHead head;
   bool named = false;
@@ -119,12 +128,15 @@ Result<std::string> multipart_boundary(std::string_view content_type) {
   std::size_t word = content_type.find(';');
   if (!equals_ignore_case(trim(content_type.substr(0, word)), "multipart/form-data"))
     return Error(Code::kInvalid, "content-type must be multipart/form-data or application/octet-stream");
-  auto parameters = parse_parameters(word == std::string_view::npos ? std::string_view() : content_type.substr(word));
+  auto parameters =
+      parse_parameters(word == std::string_view::npos ? std::string_view() : content_type.substr(word));
   if (!parameters) return malformed("bad parameters in Content-Type");
   for (const Parameter& parameter : *parameters) {
     if (parameter.name != "boundary") continue;
-    bool clean = std::all_of(parameter.value.begin(), parameter.value.end(), [](char c) { return c >= ' ' && c < 127; });
-    if (parameter.value.empty() || parameter.value.size() > kMaxBoundary || !clean || parameter.value.back() == ' ')
+    bool clean = std::all_of(parameter.value.begin(), parameter.value.end(),
+                             [](char c) { return c >= ' ' && c < 127; });
+    if (parameter.value.empty() || parameter.value.size() > kMaxBoundary || !clean ||
+        parameter.value.back() == ' ')
       return malformed("the boundary is empty, too long, or has characters that are not allowed");
     return parameter.value;
   }
@@ -140,7 +152,8 @@ Result<PartHead> parse_part_head(std::string_view block) {
     block.remove_prefix(end == std::string_view::npos ? block.size() : end + 2);
     if (++count > kMaxPartHeaders) return malformed("a part has too many headers");
     std::size_t colon = line.find(':');
-    if (colon == 0 || colon == std::string_view::npos || !std::all_of(line.begin(), line.begin() + colon, is_token))
+    if (colon == 0 || colon == std::string_view::npos ||
+        !std::all_of(line.begin(), line.begin() + colon, is_token))
       return malformed("a part has a bad header line");
     if (line.find_first_of(std::string_view("\0\r\n", 3)) != std::string_view::npos)
       return malformed("a part has a control character in a header");
@@ -202,7 +215,8 @@ Result<MultipartParser::Event> MultipartParser::take_delimiter_tail() {
   while (padding < tail.size() && (tail[padding] == ' ' || tail[padding] == '\t')) ++padding;
   if (padding > kMaxBoundary) return malformed("too much white space after a boundary");
   if (tail.size() < padding + 2) {
-    if (tail.size() == padding + 1 && tail[padding] != '\r' && tail[padding] != '-') return malformed("garbage after a boundary");
+    if (tail.size() == padding + 1 && tail[padding] != '\r' && tail[padding] != '-')
+      return malformed("garbage after a boundary");
     return Event::kNeedMore;
   }
   if (tail.substr(padding, 2) != "\r\n") return malformed("garbage after a boundary");
@@ -220,7 +234,8 @@ Result<MultipartParser::Event> MultipartParser::take_head() {
     return Event::kNeedMore;
   }
   if (end > kMaxPartHead) return malformed("the headers of a part are too large");
-  if (++parts_ > kMaxParts) return make_error(Code::kInvalid, "multipart body: more than {} parts", kMaxParts);
+  if (++parts_ > kMaxParts)
+    return make_error(Code::kInvalid, "multipart body: more than {} parts", kMaxParts);
   TRY(head_, parse_part_head(text.substr(0, end)));
   // The CRLF of the empty line stays: it begins the delimiter of a part without content.
   at_ += end == 0 ? 0 : end + 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MultipartParser: multipart/form-data (RFC 7578) as a stream, without I/O. Strict: what is not well formed is an
-// error, and nothing is guessed.
+// MultipartParser: multipart/form-data (RFC 7578) as a stream, without I/O. Strict: what is not well formed
+// is an error, and nothing is guessed.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace atl::guest {
 // The boundary of a Content-Type value; kInvalid when it is not multipart/form-data or has none.
 Result<std::string> multipart_boundary(std::string_view content_type);
 
+// What the headers of one part say.
 struct PartHead {
   std::string name;
   std::optional<std::string> filename;  // as sent: slashes kept, %22 %0D %0A decoded, nothing else
@@ -31,7 +32,8 @@ class MultipartParser {
 
   void feed(std::string_view bytes);
   enum class Event { kNeedMore, kPart, kData, kPartEnd, kEnd };
-  // kPart: head() is new. kData: data() holds the next bytes of the part, valid until the next call of next() or feed().
+  // kPart: head() is new. kData: data() holds the next bytes of the part, valid until the next call of next()
+  // or feed().
   Result<Event> next();
   const PartHead& head() const { return head_; }
   std::string_view data() const { return data_; }

@@ -45,7 +45,8 @@ Outcome parse(std::string_view text, std::size_t step, std::string boundary = "b
 }
 
 constexpr std::string_view kTwo =
-    "preamble\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/x/\xc3\xbc %22q%22.txt\"\r\n"
+    "preamble\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/x/\xc3\xbc "
+    "%22q%22.txt\"\r\n"
     "Content-Type: text/plain\r\n\r\nline\r\n--not\r\n\r\r\n--b\r\n"
     "content-disposition: form-data; name=file; filename=\"b\\\\c\"\r\n\r\n\r\n--b--\r\nepilogue";
 
@@ -82,13 +83,13 @@ TEST(Multipart, PercentSignsOtherThanThreeStayAsTheyAre) {
 }
 
 TEST(Multipart, RefusesHeadersThatCouldMeanTwoThings) {
-  for (const char* bad : {
-           "Content-Disposition: form-data; name=\"a\"; filename=\"x\"; filename=\"y\"",
-           "Content-Disposition: form-data; name=\"a\"; filename*=utf-8''x",
-           "Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"b\"",
-           "Content-Disposition: form-data; filename=\"x\"", "Content-Disposition: attachment; name=\"a\"",
-           "Content-Disposition: form-data; name=\"a", "Content-Disposition form-data", " folded: x",
-           "Content-Disposition: form-data; name=\"a\"\nX: y", "X: y", ""})
+  for (const char* bad :
+       {"Content-Disposition: form-data; name=\"a\"; filename=\"x\"; filename=\"y\"",
+        "Content-Disposition: form-data; name=\"a\"; filename*=utf-8''x",
+        "Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"b\"",
+        "Content-Disposition: form-data; filename=\"x\"", "Content-Disposition: attachment; name=\"a\"",
+        "Content-Disposition: form-data; name=\"a", "Content-Disposition form-data", " folded: x",
+        "Content-Disposition: form-data; name=\"a\"\nX: y", "X: y", ""})
     EXPECT_FALSE(parse_part_head(bad).ok()) << bad;
 }
 
@@ -109,8 +110,9 @@ TEST(Multipart, BoundsEverything) {
 TEST(Multipart, ReadsTheBoundary) {
   EXPECT_EQ(*multipart_boundary("multipart/form-data; boundary=----x"), "----x");
   EXPECT_EQ(*multipart_boundary("Multipart/Form-Data; charset=utf-8; boundary=\"a b\""), "a b");
-  for (const char* bad : {"multipart/form-data", "multipart/mixed; boundary=x", "multipart/form-data; boundary=",
-                          "multipart/form-data; boundary=\"x \"", "multipart/form-data; boundary=a; boundary=b",
+  for (const char* bad : {"multipart/form-data", "multipart/mixed; boundary=x",
+                          "multipart/form-data; boundary=", "multipart/form-data; boundary=\"x \"",
+                          "multipart/form-data; boundary=a; boundary=b",
                           "multipart/form-data; boundary=\"\x01\"", "text/plain"})
     EXPECT_FALSE(multipart_boundary(bad).ok()) << bad;
   EXPECT_FALSE(multipart_boundary("multipart/form-data; boundary=" + std::string(300, 'x')).ok());

@@ -109,9 +109,16 @@ TEST(Paths, AreNormalisedOnce) {
   struct Row {
     const char *given, *normal;
   };
-  const Row rows[] = {{"", "/work"},        {"~", "/home/u"},       {"~/a", "/home/u/a"},     {"a//b/./c", "/home/u/a/b/c"},
-                      {"/a/../../b", "/b"}, {"/", "/"},             {"/..", "/"},             {"/a/", "/a"},
-                      {"/a b\\c ", "/a b\\c "}, {"/\xc3\xbc.", "/\xc3\xbc."}};
+  const Row rows[] = {{"", "/work"},
+                      {"~", "/home/u"},
+                      {"~/a", "/home/u/a"},
+                      {"a//b/./c", "/home/u/a/b/c"},
+                      {"/a/../../b", "/b"},
+                      {"/", "/"},
+                      {"/..", "/"},
+                      {"/a/", "/a"},
+                      {"/a b\\c ", "/a b\\c "},
+                      {"/\xc3\xbc.", "/\xc3\xbc."}};
   for (const Row& row : rows) {
     auto path = normal_path(row.given, "/home/u", "/work");
     ASSERT_TRUE(path.ok()) << row.given;
@@ -121,13 +128,19 @@ TEST(Paths, AreNormalisedOnce) {
 }
 
 TEST(Paths, RefuseWhatNoFileCanBeCalled) {
-  const std::string bad[] = {std::string("/a\0b", 4), "/a\xff", "/\xc0\xaf", "~root/x", "/" + std::string(256, 'x'),
-                             std::string(5000, 'x'), [] {
+  const std::string bad[] = {std::string("/a\0b", 4),
+                             "/a\xff",
+                             "/\xc0\xaf",
+                             "~root/x",
+                             "/" + std::string(256, 'x'),
+                             std::string(5000, 'x'),
+                             [] {
                                std::string long_path;
                                while (long_path.size() < 4097) long_path += "/abcdefgh";
                                return long_path;
                              }()};
-  for (const std::string& path : bad) EXPECT_FALSE(normal_path(path, "/home/u", "").ok()) << path.substr(0, 20);
+  for (const std::string& path : bad)
+    EXPECT_FALSE(normal_path(path, "/home/u", "").ok()) << path.substr(0, 20);
 }
 
 TEST(Access, SignsAsThePublishedVectorSays) {
@@ -139,8 +152,10 @@ TEST(Access, SignsAsThePublishedVectorSays) {
 TEST(Access, ChecksSignatureBeforeExpiry) {
   Secret token("secret");
   http::Headers none;
-  auto check = [&](std::string_view operation, std::string expiration, std::int64_t now, std::string_view signed_for) {
-    Query query{{"path", "a"}, {"signature", file_signature("a", signed_for, "", token, expiration)},
+  auto check = [&](std::string_view operation, std::string expiration, std::int64_t now,
+                   std::string_view signed_for) {
+    Query query{{"path", "a"},
+                {"signature", file_signature("a", signed_for, "", token, expiration)},
                 {"signature_expiration", expiration}};
     return check_file_access(none, query, operation, token, now);
   };
@@ -148,7 +163,8 @@ TEST(Access, ChecksSignatureBeforeExpiry) {
   EXPECT_EQ(check("read", "100", 101, "read").error().message(), "signature is already expired");
   EXPECT_EQ(check("read", "-5", 1, "read").error().message(), "signature is already expired");
   EXPECT_EQ(check("write", "100", 1, "read").error().message(), "invalid signature");
-  EXPECT_EQ(check_file_access(none, {{"path", "a"}}, "read", token, 1).error().message(), "missing signature query parameter");
+  EXPECT_EQ(check_file_access(none, {{"path", "a"}}, "read", token, 1).error().message(),
+            "missing signature query parameter");
   EXPECT_TRUE(check_file_access({{"x-access-token", "secret"}}, {}, "read", token, 1).ok());
   EXPECT_FALSE(check_file_access({{"x-access-token", "wrong"}}, {}, "read", token, 1).ok());
 }
@@ -169,7 +185,8 @@ TEST(Download, ChoosesRanges) {
   EXPECT_EQ(part("bytes=10-", 10).kind, RangeKind::kUnsatisfiable);
   EXPECT_EQ(part("bytes=-0", 10).kind, RangeKind::kUnsatisfiable);
   EXPECT_EQ(part("bytes=0-0", 0).kind, RangeKind::kUnsatisfiable);
-  for (const char* whole : {"bytes=3-1", "bytes=a-b", "lines=0-1", "bytes=0-1,3-4", "bytes=-", "bytes=0-18446744073709551616"})
+  for (const char* whole :
+       {"bytes=3-1", "bytes=a-b", "lines=0-1", "bytes=0-1,3-4", "bytes=-", "bytes=0-18446744073709551616"})
     EXPECT_EQ(part(whole, 10).kind, RangeKind::kWhole) << whole;
 }
 
@@ -249,8 +266,10 @@ TEST(Metrics, ReadsCountersOfBothCgroupVersions) {
 
 TEST(Init, ReadsEverythingAndChecksIt) {
   std::string random = base64_encode(std::string(32, 'r'));
-  auto init = parse_init(R"({"sandboxId":"i1","templateId":"t","teamId":"m","envs":{"A":"b"},"accessToken":"tok",
-    "defaultUser":"user","workdir":"/w","timestampMs":"1700000000000","generation":3,"random":")" + random + "\"}");
+  auto init =
+      parse_init(R"({"sandboxId":"i1","templateId":"t","teamId":"m","envs":{"A":"b"},"accessToken":"tok",
+    "defaultUser":"user","workdir":"/w","timestampMs":"1700000000000","generation":3,"random":")" +
+                 random + "\"}");
   ASSERT_TRUE(init.ok()) << init.error().message();
   EXPECT_EQ(init->settings.generation, 3);
   EXPECT_EQ(init->settings.environment.at("A"), "b");
@@ -262,7 +281,8 @@ TEST(Init, ReadsEverythingAndChecksIt) {
 
 TEST(Tunnel, GoesToLoopbackOnly) {
   EXPECT_EQ(*parse_tunnel_target("127.0.0.1:8080"), 8080);
-  for (const char* bad : {"127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "10.0.0.1:80", ":80", "127.0.0.1:80:90"})
+  for (const char* bad :
+       {"127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "10.0.0.1:80", ":80", "127.0.0.1:80:90"})
     EXPECT_FALSE(parse_tunnel_target(bad).ok()) << bad;
 }
 
@@ -282,10 +302,11 @@ TEST(ProcessRequest, ReadsStart) {
 }
 
 TEST(ProcessRequest, RefusesWhatCannotBeExecuted) {
-  for (const char* bad : {R"({})", R"({"process":{}})", R"({"process":{"cmd":"a\u0000b"}})",
-                          R"({"process":{"cmd":"a","args":["\u0000"]}})", R"({"process":{"cmd":"a","envs":{"":"x"}}})",
-                          R"({"process":{"cmd":"a","envs":{"A=":"x"}}})", R"({"process":{"cmd":"a","envs":{"A":1}}})",
-                          R"({"process":{"cmd":"a"},"pty":{"size":{"cols":65536}}})", R"({"process":"a"})"})
+  for (const char* bad :
+       {R"({})", R"({"process":{}})", R"({"process":{"cmd":"a\u0000b"}})",
+        R"({"process":{"cmd":"a","args":["\u0000"]}})", R"({"process":{"cmd":"a","envs":{"":"x"}}})",
+        R"({"process":{"cmd":"a","envs":{"A=":"x"}}})", R"({"process":{"cmd":"a","envs":{"A":1}}})",
+        R"({"process":{"cmd":"a"},"pty":{"size":{"cols":65536}}})", R"({"process":"a"})"})
     EXPECT_EQ(start(bad).error().code(), Code::kInvalid) << bad;
   std::string large = R"({"process":{"cmd":"a","args":[")" + std::string(3 * kMiB, 'x') + "\"]}}";
   EXPECT_FALSE(start(large).ok());
@@ -302,7 +323,8 @@ TEST(ProcessRequest, SelectsByPidOrTagAndNotByBoth) {
 
 TEST(ProcessRequest, KnowsTwoSignals) {
   auto signal = [](std::string_view value) {
-    return parse_unary(*parse_message(fmt::format(R"({{"process":{{"pid":1}},"signal":{}}})", value)), "SendSignal");
+    return parse_unary(*parse_message(fmt::format(R"({{"process":{{"pid":1}},"signal":{}}})", value)),
+                       "SendSignal");
   };
   EXPECT_EQ(signal("\"SIGNAL_SIGKILL\"")->signal, 9);
   EXPECT_EQ(signal("\"SIGNAL_SIGINT\"")->signal, 2);

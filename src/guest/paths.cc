@@ -27,8 +27,8 @@ std::string expand(std::string_view given, std::string_view home, std::string_vi
   return fmt::format("{}/{}", home, given);
 }
 
-// The walk of Rights::kTrusted, one component at a time with a descriptor in hand, so nothing can be swapped between
-// looking and going on.
+// The walk of Rights::kTrusted, one component at a time with a descriptor in hand, so nothing can be swapped
+// between looking and going on.
 class TrustedWalk {
  public:
   Result<Fd> open(const std::string& path, int flags) {
@@ -64,7 +64,8 @@ class TrustedWalk {
   }
 
   Result<void> follow(const Fd& link, const struct stat& st) {
-    if (st.st_uid != 0 || on_kernel_file_system(link.get())) return Error::from_errno(EACCES, "follow a link");
+    if (st.st_uid != 0 || on_kernel_file_system(link.get()))
+      return Error::from_errno(EACCES, "follow a link");
     if (++links_ > kMaxLinks) return Error::from_errno(ELOOP, "open");
     TRY(std::string target, read_link(link.get(), ""));
     if (todo_.size() > kMaxPath || target.empty()) return Error::from_errno(ENAMETOOLONG, "open");
@@ -96,7 +97,8 @@ Result<std::string> normal_path(std::string_view given, std::string_view home, s
       if (!parts.empty()) parts.pop_back();
       continue;
     }
-    if (part.size() > kMaxName) return make_error(Code::kInvalid, "a name in the path is longer than {} bytes", kMaxName);
+    if (part.size() > kMaxName)
+      return make_error(Code::kInvalid, "a name in the path is longer than {} bytes", kMaxName);
     parts.push_back(part);
   }
   std::string out;
@@ -134,7 +136,8 @@ Result<Fd> ensure_directories(const std::string& path, const User& user, Rights 
       at = std::move(*opened);
       break;
     }
-    if (opened.error().sys_errno() != ENOENT || existing == "/") return std::move(opened).error().context(existing);
+    if (opened.error().sys_errno() != ENOENT || existing == "/")
+      return std::move(opened).error().context(existing);
     missing.emplace_back(base_name(existing));
     existing = std::string(parent_path(existing));
   }
@@ -162,10 +165,8 @@ bool on_kernel_file_system(int fd) {
     case TRACEFS_MAGIC:
     case SECURITYFS_MAGIC:
     case BPF_FS_MAGIC:
-    case DEVPTS_SUPER_MAGIC:
-      return true;
-    default:
-      return false;
+    case DEVPTS_SUPER_MAGIC: return true;
+    default: return false;
   }
 }
 
@@ -178,14 +179,16 @@ Result<std::vector<std::string>> read_names(int directory, std::size_t limit, Be
     if (got < 0) return Error::from_errno(errno, "read directory");
     if (got == 0) return names;
     for (long at = 0; at < got;) {
-      // KERNEL: struct linux_dirent64 of getdents64(2): ino 8, off 8, reclen 2, type 1, then the name with its NUL.
+      // KERNEL: struct linux_dirent64 of getdents64(2): ino 8, off 8, reclen 2, type 1, then the name with
+      // its NUL.
       unsigned short length = 0;
       std::memcpy(&length, buffer + at + 16, sizeof length);
       std::string_view name = buffer + at + 19;
       at += length;
       if (name == "." || name == "..") continue;
       if (names.size() == limit && beyond == Beyond::kIsLeftOut) return names;
-      if (names.size() == limit) return make_error(Code::kExhausted, "the directory has more than {} entries", limit);
+      if (names.size() == limit)
+        return make_error(Code::kExhausted, "the directory has more than {} entries", limit);
       names.emplace_back(name);
     }
   }

@@ -36,8 +36,9 @@ Result<struct stat> stat_at(int directory, const std::string& name) {
 Result<std::size_t> read_full(int fd, std::span<char> out, std::int64_t offset) {
   std::size_t done = 0;
   while (done < out.size()) {
-    ssize_t got = offset < 0 ? ::read(fd, out.data() + done, out.size() - done)
-                             : ::pread(fd, out.data() + done, out.size() - done, offset + static_cast<off_t>(done));
+    ssize_t got = offset < 0
+                      ? ::read(fd, out.data() + done, out.size() - done)
+                      : ::pread(fd, out.data() + done, out.size() - done, offset + static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Error::from_errno(errno, "read");
     if (got == 0) break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls of the guest daemon with Result in place of errno. All of them block on the disk: use from a worker.
+// System calls of the guest daemon with Result in place of errno. All of them block on the disk: use from a
+// worker.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +20,8 @@ namespace atl::guest {
 using sys::Fd;
 
 // openat2(2) with O_CLOEXEC, and never through a magic link of /proc. `resolve` adds RESOLVE_* flags.
-Result<Fd> open_at(int directory, const std::string& path, int flags, mode_t mode = 0, std::uint64_t resolve = 0);
+Result<Fd> open_at(int directory, const std::string& path, int flags, mode_t mode = 0,
+                   std::uint64_t resolve = 0);
 // fstatat(2) with AT_SYMLINK_NOFOLLOW; an empty name means the descriptor itself.
 Result<struct stat> stat_at(int directory, const std::string& name);
 // Reads until `out` is full or the file ends. offset < 0: from the current position.

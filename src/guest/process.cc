@@ -32,10 +32,22 @@ std::string_view outcome_name(OutcomeKind kind) {
 std::string status_text(const Outcome& outcome) {
   if (outcome.signal == 0) return fmt::format("exit status {}", outcome.exit_code);
   // The words of Go's syscall.Signal, which clients compare.
-  constexpr std::array<std::string_view, 16> kNames = {
-      "", "hangup", "interrupt", "quit", "illegal instruction", "trace/breakpoint trap", "aborted", "bus error",
-      "floating point exception", "killed", "user defined signal 1", "segmentation fault", "user defined signal 2",
-      "broken pipe", "alarm clock", "terminated"};
+  constexpr std::array<std::string_view, 16> kNames = {"",
+                                                       "hangup",
+                                                       "interrupt",
+                                                       "quit",
+                                                       "illegal instruction",
+                                                       "trace/breakpoint trap",
+                                                       "aborted",
+                                                       "bus error",
+                                                       "floating point exception",
+                                                       "killed",
+                                                       "user defined signal 1",
+                                                       "segmentation fault",
+                                                       "user defined signal 2",
+                                                       "broken pipe",
+                                                       "alarm clock",
+                                                       "terminated"};
   auto number = static_cast<std::size_t>(outcome.signal);
   std::string text = number < kNames.size() ? fmt::format("signal: {}", kNames[number])
                                             : fmt::format("signal: signal {}", number);
@@ -78,8 +90,13 @@ void Subscriber::taken(std::size_t bytes) {
   process_->changed_.notify_all();
 }
 
-Process::Process(async::Executor executor, ProcessConfig config, Spawned spawned, std::uint64_t oom_kills_before)
-    : executor_(executor), config_(std::move(config)), pid_(spawned.pid), changed_(executor), input_turn_(executor),
+Process::Process(async::Executor executor, ProcessConfig config, Spawned spawned,
+                 std::uint64_t oom_kills_before)
+    : executor_(executor),
+      config_(std::move(config)),
+      pid_(spawned.pid),
+      changed_(executor),
+      input_turn_(executor),
       oom_kills_before_(oom_kills_before) {
   auto adopt = [&](sys::Fd& fd) { return std::make_unique<Descriptor>(executor_, fd.release()); };
   if (spawned.terminal) {
@@ -180,8 +197,10 @@ Outcome Process::judge(std::uint64_t oom_kills_now) const {
   if (expired_) {
     outcome.kind = OutcomeKind::kTimedOut;
   } else if (outcome.signal == SIGKILL) {
-    if (killed_) outcome.kind = OutcomeKind::kKilled;
-    else if (oom_kills_now > oom_kills_before_) outcome.kind = OutcomeKind::kOutOfMemory;
+    if (killed_)
+      outcome.kind = OutcomeKind::kKilled;
+    else if (oom_kills_now > oom_kills_before_)
+      outcome.kind = OutcomeKind::kOutOfMemory;
   }
   return outcome;
 }
@@ -216,7 +235,8 @@ Result<void> Process::resize(TerminalSize size) {
 
 Result<void> Process::close_input() {
   if (has_terminal())
-    return make_error(Code::kConflict, "process with pid {} has a terminal: send it Ctrl-D (byte 4) in place", pid_);
+    return make_error(Code::kConflict, "process with pid {} has a terminal: send it Ctrl-D (byte 4) in place",
+                      pid_);
   if (input_) input_->close();
   input_.reset();
   wake_input();
@@ -230,7 +250,8 @@ void Process::wake_input() {
 
 Task<Result<void>> Process::write_input(std::string data, const bool* abandoned) {
   if (input_waiting_ >= kMaxInputWaiters)
-    co_return make_error(Code::kExhausted, "{} messages for process {} wait already: it does not read", input_waiting_, pid_);
+    co_return make_error(Code::kExhausted, "{} messages for process {} wait already: it does not read",
+                         input_waiting_, pid_);
   ++input_waiting_;
   while (input_busy_ && !*abandoned) co_await input_turn_.wait();
   --input_waiting_;

@@ -29,6 +29,7 @@ struct ProcessConfig {
   std::string tag;
 };
 
+// Why a process is no more.
 enum class OutcomeKind { kExited, kSignalled, kTimedOut, kOutOfMemory, kKilled };
 std::string_view outcome_name(OutcomeKind kind);  // "exited", "signalled", "timed_out", ...
 
@@ -55,6 +56,7 @@ class OomCounter {
 std::uint64_t parse_oom_kills(std::string_view text);
 
 class Process;
+// Shared by the table and by those who read its output.
 using ProcessPtr = std::shared_ptr<Process>;
 
 // One reader of a process's output. Lives in the task that serves the reader.
@@ -116,7 +118,7 @@ class Process : public std::enable_shared_from_this<Process> {
     Channel channel;
     std::unique_ptr<Descriptor> descriptor;
     std::uint64_t taken = 0;
-    std::uint64_t due = 0;      // bytes that were in the pipe when the process ended
+    std::uint64_t due = 0;  // bytes that were in the pipe when the process ended
     bool finished = false;
   };
 
@@ -194,7 +196,7 @@ class ProcessTable {
   OomCounter oom_;
   async::Scope scope_;
   std::unordered_map<pid_t, ProcessPtr> alive_;
-  std::list<ProcessPtr> retained_;  // oldest first
+  std::list<ProcessPtr> retained_;                    // oldest first
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most
   std::uint64_t exits_ = 0;
   std::size_t starting_ = 0;

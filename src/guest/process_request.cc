@@ -36,7 +36,8 @@ Selector read_selector(Fields& fields) {
   }
   out.by_tag = process->has("tag");
   out.tag = process->text("tag");
-  out.pid = static_cast<pid_t>(process->integer("pid", 0, std::numeric_limits<std::uint32_t>::max()).value_or(0));
+  out.pid =
+      static_cast<pid_t>(process->integer("pid", 0, std::numeric_limits<std::uint32_t>::max()).value_or(0));
   return out;
 }
 
@@ -52,8 +53,9 @@ Input read_input(Fields& fields) {
 
 int read_signal(Fields& fields) {
   // The last five are our extension, so that a terminal's and a supervisor's signals can be passed on.
-  constexpr Fields::Choice kSignals[] = {{"SIGNAL_SIGTERM", SIGTERM}, {"SIGNAL_SIGKILL", SIGKILL}, {"SIGNAL_SIGINT", SIGINT},
-                                         {"SIGNAL_SIGHUP", SIGHUP},   {"SIGNAL_SIGQUIT", SIGQUIT}, {"SIGNAL_SIGUSR1", SIGUSR1},
+  constexpr Fields::Choice kSignals[] = {{"SIGNAL_SIGTERM", SIGTERM}, {"SIGNAL_SIGKILL", SIGKILL},
+                                         {"SIGNAL_SIGINT", SIGINT},   {"SIGNAL_SIGHUP", SIGHUP},
+                                         {"SIGNAL_SIGQUIT", SIGQUIT}, {"SIGNAL_SIGUSR1", SIGUSR1},
                                          {"SIGNAL_SIGUSR2", SIGUSR2}};
   return fields.choice("signal", kSignals).value_or(0);
 }
@@ -68,11 +70,13 @@ Result<void> check_exec(const ProcessConfig& config) {
   }
   for (const auto& [name, value] : config.environment) {
     if (name.empty() || name.find('=') != std::string::npos || has_nul(name) || has_nul(value))
-      return Error(Code::kInvalid, "process.envs: a name is empty or contains '=', or an entry contains a NUL byte");
+      return Error(Code::kInvalid,
+                   "process.envs: a name is empty or contains '=', or an entry contains a NUL byte");
     total += name.size() + value.size() + sizeof(char*) + 2;
   }
   if (total > kMaxExecBytes)
-    return make_error(Code::kInvalid, "process: arguments and environment are larger than {} bytes", kMaxExecBytes);
+    return make_error(Code::kInvalid, "process: arguments and environment are larger than {} bytes",
+                      kMaxExecBytes);
   return success();
 }
 
@@ -95,7 +99,8 @@ Result<StartRequest> parse_start(const object& message) {
   out.stdin_open = fields.boolean("stdin", true);
   out.offsets = fields.boolean("offsets");
   if (fields.failure()) return *fields.failure();
-  if (out.config.tag.size() > kMaxTag) return make_error(Code::kInvalid, "tag: is longer than {} bytes", kMaxTag);
+  if (out.config.tag.size() > kMaxTag)
+    return make_error(Code::kInvalid, "tag: is longer than {} bytes", kMaxTag);
   TRY_VOID(check_exec(out.config));
   return out;
 }
@@ -118,7 +123,8 @@ Result<UnaryRequest> parse_unary(const object& message, std::string_view method)
   if (method == "Update") out.terminal = read_terminal(fields);
   if (method == "SendSignal") {
     out.signal = read_signal(fields);
-    if (out.signal == 0) fields.fail("signal", "must be SIGNAL_SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 or SIGUSR2");
+    if (out.signal == 0)
+      fields.fail("signal", "must be SIGNAL_SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 or SIGUSR2");
   }
   if (fields.failure()) return *fields.failure();
   return out;

@@ -11,6 +11,7 @@
 
 namespace atl::guest {
 
+// Start.
 struct StartRequest {
   ProcessConfig config;
   std::optional<TerminalSize> terminal;
@@ -18,17 +19,20 @@ struct StartRequest {
   bool offsets = false;  // our extension
 };
 
+// Which process is meant.
 struct Selector {
   bool by_tag = false;
   pid_t pid = 0;
   std::string tag;
 };
 
+// Connect.
 struct ConnectRequest {
   Selector selector;
   std::optional<std::uint64_t> from_offset;  // our extension
 };
 
+// Bytes for a process.
 struct Input {
   bool to_terminal = false;
   std::string data;
@@ -48,6 +52,7 @@ struct InputMessage {
   std::optional<Input> input;
 };
 
+// Each gives kInvalid with the path of the field that is wrong.
 Result<StartRequest> parse_start(const boost::json::object& message);
 Result<ConnectRequest> parse_connect(const boost::json::object& message);
 Result<UnaryRequest> parse_unary(const boost::json::object& message, std::string_view method);

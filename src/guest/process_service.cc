@@ -17,9 +17,9 @@ constexpr std::string_view kKeepalive = R"({"event":{"keepalive":{}}})";
 // One client that reads a process's output, until its end, its own deadline, or its departure.
 struct Reader {
   Subscriber subscriber;
-  bool offsets = false;                           // our extension: tell where each piece is
-  bool started_it = false;                        // Start: the deadline is the process's
-  std::optional<Steady::time_point> deadline;     // Connect: of this stream alone
+  bool offsets = false;                        // our extension: tell where each piece is
+  bool started_it = false;                     // Start: the deadline is the process's
+  std::optional<Steady::time_point> deadline;  // Connect: of this stream alone
 };
 
 std::string data_event(const Ring::Piece& piece, bool with_offset) {
@@ -51,12 +51,14 @@ std::string gap_event(std::uint64_t from, std::uint64_t to) {
 }
 
 Error cut_off_error(const Subscriber& subscriber) {
-  return make_error(Code::kExhausted, "this client did not keep up with the output; connect again with fromOffset {}",
+  return make_error(Code::kExhausted,
+                    "this client did not keep up with the output; connect again with fromOffset {}",
                     subscriber.next());
 }
 
 Error deadline_error(const Process& process) {
-  return make_error(Code::kDeadline, "process {} reached the time limit of its request and was killed", process.pid());
+  return make_error(Code::kDeadline, "process {} reached the time limit of its request and was killed",
+                    process.pid());
 }
 
 // Sends what there is. False when nothing was due.
@@ -97,8 +99,10 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
     }
     if (*more) continue;
     if (process.outcome()) {
-      if (reader.started_it && process.expired()) failure = deadline_error(process);
-      else sent = co_await stream.send(end_event(*process.outcome()));
+      if (reader.started_it && process.expired())
+        failure = deadline_error(process);
+      else
+        sent = co_await stream.send(end_event(*process.outcome()));
       break;
     }
     if (reader.deadline && Steady::now() >= *reader.deadline) {
@@ -156,7 +160,8 @@ Task<> rpc_start(Guest& guest, Exchange& exchange) {
 }
 
 Result<ProcessPtr> select(const Guest& guest, const Selector& selector) {
-  ProcessPtr found = selector.by_tag ? guest.processes.find(selector.tag) : guest.processes.find(selector.pid);
+  ProcessPtr found =
+      selector.by_tag ? guest.processes.find(selector.tag) : guest.processes.find(selector.pid);
   if (found) return found;
   if (selector.by_tag) return make_error(Code::kNotFound, "process with tag '{}' not found", selector.tag);
   return make_error(Code::kNotFound, "process with pid {} not found", selector.pid);
@@ -172,14 +177,19 @@ Result<ProcessPtr> select_alive(const Guest& guest, const Selector& selector) {
 Task<> rpc_connect(Guest& guest, Exchange& exchange) {
   EventStream stream(exchange, kKeepalive);
   auto message = co_await read_stream_request(exchange);
-  Result<ConnectRequest> request = message.ok() ? parse_connect(*message) : Result<ConnectRequest>(message.error());
+  Result<ConnectRequest> request =
+      message.ok() ? parse_connect(*message) : Result<ConnectRequest>(message.error());
   Result<std::optional<Millis>> timeout = call_timeout(exchange.request().headers);
-  Result<ProcessPtr> process = request.ok() ? select(guest, request->selector) : Result<ProcessPtr>(request.error());
+  Result<ProcessPtr> process =
+      request.ok() ? select(guest, request->selector) : Result<ProcessPtr>(request.error());
   std::optional<Error> failure;
-  if (!process.ok()) failure = process.error();
-  else if (!timeout.ok()) failure = timeout.error();
+  if (!process.ok())
+    failure = process.error();
+  else if (!timeout.ok())
+    failure = timeout.error();
   else if ((*process)->subscribers() >= kMaxSubscribers)
-    failure = make_error(Code::kExhausted, "process {} has {} readers already", (*process)->pid(), kMaxSubscribers);
+    failure =
+        make_error(Code::kExhausted, "process {} has {} readers already", (*process)->pid(), kMaxSubscribers);
   if (failure) {
     co_await stream.end(std::move(failure));
     co_return;
@@ -214,8 +224,9 @@ std::string list_json(const Guest& guest) {
 
 Task<Result<std::string>> write_input(Guest& guest, Exchange& exchange, ProcessPtr process, Input input) {
   if (input.to_terminal != process->has_terminal())
-    co_return make_error(Code::kInvalid, "process with pid {} {}", process->pid(),
-                         process->has_terminal() ? "has a terminal: send input.pty" : "has no terminal: send input.stdin");
+    co_return make_error(
+        Code::kInvalid, "process with pid {} {}", process->pid(),
+        process->has_terminal() ? "has a terminal: send input.pty" : "has no terminal: send input.stdin");
   ClientWatch watch(guest.executor, exchange, [&process] { process->wake_input(); });
   auto written = co_await process->write_input(std::move(input.data), watch.flag());
   co_await watch.stop();
@@ -228,7 +239,8 @@ Task<Result<std::string>> unary_call(Guest& guest, Exchange& exchange, std::stri
   if (method == "List") co_return list_json(guest);
   CO_TRY(UnaryRequest request, parse_unary(message, method));
   CO_TRY(ProcessPtr process, select_alive(guest, request.selector));
-  if (method == "SendInput") co_return co_await write_input(guest, exchange, process, std::move(request.input));
+  if (method == "SendInput")
+    co_return co_await write_input(guest, exchange, process, std::move(request.input));
   if (method == "CloseStdin") CO_TRY_VOID(process->close_input());
   if (method == "SendSignal") CO_TRY_VOID(process->send_signal(request.signal));
   if (method == "Update" && request.terminal) CO_TRY_VOID(process->resize(*request.terminal));
@@ -255,7 +267,8 @@ Task<Result<void>> take_input_stream(Guest& guest, Exchange& exchange) {
       CO_TRY(process, select_alive(guest, *input.selector));
     } else if (input.input) {
       if (!process) co_return Error(Code::kInvalid, "the first message must be 'start'");
-      // The body is being read here, so the client's departure shows at the next read; the process's end ends the wait.
+      // The body is being read here, so the client's departure shows at the next read; the process's end ends
+      // the wait.
       static constexpr bool kStays = false;
       CO_TRY_VOID(co_await process->write_input(std::move(input.input->data), &kStays));
     }

@@ -17,7 +17,7 @@ Task<Result<ProcessPtr>> ProcessTable::start(Start start) {
     co_return make_error(Code::kExhausted, "{} processes run already", alive_.size() + starting_);
   ++starting_;
   Before before{oom_.read(), exits_};
-  auto spawned = co_await workers_.run([request = &start.spawn] { return spawn(*request); });
+  auto spawned = co_await workers_.run([&start] { return spawn(start.spawn); });
   --starting_;
   Result<ProcessPtr> result = [&]() -> Result<ProcessPtr> {
     if (!spawned.ok()) return std::move(spawned).error();
@@ -29,13 +29,15 @@ Task<Result<ProcessPtr>> ProcessTable::start(Start start) {
 
 ProcessPtr ProcessTable::admit(Start start, Spawned spawned, Before before) {
   pid_t pid = spawned.pid;
-  auto process = std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned), before.oom_kills);
+  auto process =
+      std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned), before.oom_kills);
   alive_[pid] = process;
   share_memory();
   for (auto& output : process->outputs_) scope_.spawn("process output", process->pump(process, output));
   if (start.deadline) scope_.spawn("process deadline", watch_deadline(process, *start.deadline));
   auto early = early_exits_.find(pid);
-  if (early != early_exits_.end() && early->second.number > before.exits) on_exit(pid, early->second.wait_status);
+  if (early != early_exits_.end() && early->second.number > before.exits)
+    on_exit(pid, early->second.wait_status);
   return process;
 }
 
@@ -77,13 +79,15 @@ Task<> ProcessTable::watch_deadline(ProcessPtr process, Steady::time_point deadl
 
 // All rings together stay near their total, however many processes there are.
 void ProcessTable::share_memory() {
-  std::size_t share = std::clamp(kRingTotal / std::max<std::size_t>(alive_.size(), 1), kRingFloor, kRingBytes);
+  std::size_t share =
+      std::clamp(kRingTotal / std::max<std::size_t>(alive_.size(), 1), kRingFloor, kRingBytes);
   for (auto& [pid, process] : alive_) process->capacity_ = share;
 }
 
 ProcessPtr ProcessTable::find(pid_t pid) const {
   if (auto found = alive_.find(pid); found != alive_.end()) return found->second;
-  auto ended = std::find_if(retained_.rbegin(), retained_.rend(), [&](const ProcessPtr& p) { return p->pid() == pid; });
+  auto ended = std::find_if(retained_.rbegin(), retained_.rend(),
+                            [&](const ProcessPtr& p) { return p->pid() == pid; });
   return ended == retained_.rend() ? nullptr : *ended;
 }
 
@@ -91,14 +95,16 @@ ProcessPtr ProcessTable::find(std::string_view tag) const {
   for (const auto& [pid, process] : alive_) {
     if (process->config().tag == tag) return process;
   }
-  auto ended = std::find_if(retained_.rbegin(), retained_.rend(), [&](const ProcessPtr& p) { return p->config().tag == tag; });
+  auto ended = std::find_if(retained_.rbegin(), retained_.rend(),
+                            [&](const ProcessPtr& p) { return p->config().tag == tag; });
   return ended == retained_.rend() ? nullptr : *ended;
 }
 
 std::vector<ProcessPtr> ProcessTable::alive() const {
   std::vector<ProcessPtr> out;
   for (const auto& [pid, process] : alive_) out.push_back(process);
-  std::sort(out.begin(), out.end(), [](const ProcessPtr& a, const ProcessPtr& b) { return a->pid() < b->pid(); });
+  std::sort(out.begin(), out.end(),
+            [](const ProcessPtr& a, const ProcessPtr& b) { return a->pid() < b->pid(); });
   return out;
 }
 

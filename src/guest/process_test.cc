@@ -31,7 +31,8 @@ class GuestProcess : public GuestFixture {
     const json::object& inner = event->as_object();
     if (auto* start = inner.if_contains("start")) told.pid = start->at("pid").as_int64();
     if (auto* end = inner.if_contains("end")) told.end = end->as_object();
-    if (auto* gap = inner.if_contains("gap")) told.gaps.emplace_back(text(gap->as_object(), "from"), text(gap->as_object(), "to"));
+    if (auto* gap = inner.if_contains("gap"))
+      told.gaps.emplace_back(text(gap->as_object(), "from"), text(gap->as_object(), "to"));
     if (auto* data = inner.if_contains("data")) {
       const json::object& piece = data->as_object();
       told.out += *base64_decode(text(piece, "stdout"));
@@ -65,7 +66,8 @@ class GuestProcess : public GuestFixture {
     }
   }
   static std::string script_message(const std::string& script, bool with_stdin = false) {
-    return json::serialize(json::object{{"process", {{"cmd", "/bin/sh"}, {"args", {"-c", script}}}}, {"stdin", with_stdin}});
+    return json::serialize(
+        json::object{{"process", {{"cmd", "/bin/sh"}, {"args", {"-c", script}}}}, {"stdin", with_stdin}});
   }
   static std::string select(std::int64_t pid, const std::string& more = "") {
     return fmt::format(R"({{"process":{{"pid":{}}}{}}})", pid, more);
@@ -78,12 +80,14 @@ TEST_F(GuestProcess, TellsStartOutputAndEnd) {
   EXPECT_EQ(told.out, "out\n");
   EXPECT_EQ(told.err, "err\n");
   EXPECT_EQ(json::serialize(told.end),
-            R"({"exitCode":3,"exited":true,"status":"exit status 3","error":"exit status 3","outcome":{"kind":"exited"}})");
+            R"({"exitCode":3,"exited":true,"status":"exit status 3","error":"exit status 3",)"
+            R"("outcome":{"kind":"exited"}})");
   EXPECT_TRUE(told.error.empty());
 }
 
 TEST_F(GuestProcess, SuccessLeavesDefaultsOut) {
-  EXPECT_EQ(json::serialize(shell("true").end), R"({"exited":true,"status":"exit status 0","outcome":{"kind":"exited"}})");
+  EXPECT_EQ(json::serialize(shell("true").end),
+            R"({"exited":true,"status":"exit status 0","outcome":{"kind":"exited"}})");
 }
 
 TEST_F(GuestProcess, ASignalIsToldInGosWords) {
@@ -96,7 +100,8 @@ TEST_F(GuestProcess, ASignalIsToldInGosWords) {
 
 TEST_F(GuestProcess, ADeadlineKillsTheWholeSessionAndEndsTheStream) {
   std::string mark = path("alive");
-  Told told = shell("(trap '' TERM; sleep 60; echo > " + mark + ") & sleep 60", {{"connect-timeout-ms", "100"}});
+  Told told =
+      shell("(trap '' TERM; sleep 60; echo > " + mark + ") & sleep 60", {{"connect-timeout-ms", "100"}});
   EXPECT_EQ(text(told.error, "code"), "deadline_exceeded");
   EXPECT_TRUE(told.end.empty());
   std::string session = std::to_string(told.pid);
@@ -114,7 +119,8 @@ TEST_F(GuestProcess, ADeadlineKillsTheWholeSessionAndEndsTheStream) {
 }
 
 TEST_F(GuestProcess, WhatCannotStartSaysWhy) {
-  EXPECT_EQ(text(run(R"({"process":{"cmd":"/nonexistent"}})").error, "message"), "start '/nonexistent': no such command");
+  EXPECT_EQ(text(run(R"({"process":{"cmd":"/nonexistent"}})").error, "message"),
+            "start '/nonexistent': no such command");
   Told cwd = run(R"({"process":{"cmd":"true","cwd":"/nope"}})");
   EXPECT_EQ(text(cwd.error, "code"), "invalid_argument");
   EXPECT_EQ(text(cwd.error, "message"), "cwd '/nope' does not exist");
@@ -154,7 +160,8 @@ TEST_F(GuestProcess, AStreamOfInputGoesToOneProcess) {
   std::string body = frame(fmt::format(R"({{"start":{{"process":{{"pid":{}}}}}}})", pid)) +
                      frame(R"({"data":{"input":{"stdin":"YQo="}}})") + frame(R"({"keepalive":{}})") +
                      frame(R"({"data":{"input":{"stdin":"Ygo="}}})");
-  auto answer = call("POST", "/process.Process/StreamInput", {{"content-type", "application/connect+json"}}, body);
+  auto answer =
+      call("POST", "/process.Process/StreamInput", {{"content-type", "application/connect+json"}}, body);
   EXPECT_EQ(answer.body, frame("{}") + http::connect::end_stream(nullptr));
   EXPECT_EQ(finish(live).out, "a\nb\n");
 }
@@ -163,11 +170,13 @@ TEST_F(GuestProcess, KillSaysKilledAndThenThePidIsUnknown) {
   LiveStream live(client_, kStart, script_message("sleep 60 & sleep 60"));
   std::int64_t pid = begin(live);
   EXPECT_NE(rpc("/process.Process/List", "{}").body.find(fmt::format("\"pid\":{}", pid)), std::string::npos);
-  EXPECT_EQ(rpc("/process.Process/SendSignal", select(pid, R"(,"signal":"SIGNAL_SIGKILL")")).head.status, 200);
+  EXPECT_EQ(rpc("/process.Process/SendSignal", select(pid, R"(,"signal":"SIGNAL_SIGKILL")")).head.status,
+            200);
   EXPECT_EQ(json::serialize(finish(live).end.at("outcome")), R"({"kind":"killed","signal":9})");
   auto again = rpc("/process.Process/SendSignal", select(pid, R"(,"signal":"SIGNAL_SIGKILL")"));
   EXPECT_EQ(again.head.status, 404);
-  EXPECT_EQ(again.body, fmt::format(R"({{"code":"not_found","message":"process with pid {} not found"}})", pid));
+  EXPECT_EQ(again.body,
+            fmt::format(R"({{"code":"not_found","message":"process with pid {} not found"}})", pid));
   EXPECT_EQ(rpc("/process.Process/List", "{}").body, R"({"processes":[]})");
 }
 
@@ -244,7 +253,8 @@ TEST_F(GuestProcess, ATagFindsItsProcess) {
 
 TEST_F(GuestProcess, ATerminalHasSizeAndResizes) {
   LiveStream live(client_, kStart,
-                  R"({"process":{"cmd":"/bin/sh","args":["-c","stty size; tty; read line; stty size"]},"pty":{"size":{"cols":90,"rows":31}}})");
+                  R"({"process":{"cmd":"/bin/sh","args":["-c","stty size; tty; read line; stty size"]},)"
+                  R"("pty":{"size":{"cols":90,"rows":31}}})");
   std::int64_t pid = begin(live);
   Told told;
   while (told.pty.find("/dev/pts") == std::string::npos) {
@@ -253,7 +263,9 @@ TEST_F(GuestProcess, ATerminalHasSizeAndResizes) {
     take(told, message);
   }
   EXPECT_NE(told.pty.find("31 90"), std::string::npos);
-  EXPECT_EQ(rpc("/process.Process/Update", select(pid, R"(,"pty":{"size":{"cols":65535,"rows":0}})")).head.status, 200);
+  EXPECT_EQ(
+      rpc("/process.Process/Update", select(pid, R"(,"pty":{"size":{"cols":65535,"rows":0}})")).head.status,
+      200);
   EXPECT_EQ(rpc("/process.Process/CloseStdin", select(pid)).head.status, 400);
   EXPECT_EQ(rpc("/process.Process/SendInput", select(pid, R"(,"input":{"pty":"Cg=="})")).head.status, 200);
   EXPECT_NE(finish(live).pty.find("0 65535"), std::string::npos);
@@ -265,13 +277,17 @@ TEST_F(GuestProcess, UserGroupsAndEnvironmentAreTheUsers) {
                     {{"authorization", basic("nobody")}});
   // nobody's home does not exist on Debian, so the default directory is refused.
   EXPECT_EQ(text(told.error, "message"), "cwd '/nonexistent' does not exist");
-  told = run(R"({"process":{"cmd":"/bin/sh","args":["-c","id -u; id -G; umask; cat /proc/self/oom_score_adj; ls /proc/self/fd | wc -l"],"cwd":"/"},"stdin":false})",
-             {{"authorization", basic("nobody")}});
+  told =
+      run(R"({"process":{"cmd":"/bin/sh","cwd":"/","args":["-c",)"
+          R"("id -u; id -G; umask; cat /proc/self/oom_score_adj; ls /proc/self/fd | wc -l"]},"stdin":false})",
+          {{"authorization", basic("nobody")}});
   EXPECT_EQ(told.out, "65534\n65534\n0022\n500\n4\n") << "ls itself opens the fourth";
 }
 
 TEST_F(GuestProcess, RequestEnvironmentDoesNotStay) {
-  EXPECT_EQ(run(R"({"process":{"cmd":"/bin/sh","args":["-c","echo [$X]"],"envs":{"X":"1"}},"stdin":false})").out, "[1]\n");
+  EXPECT_EQ(
+      run(R"({"process":{"cmd":"/bin/sh","args":["-c","echo [$X]"],"envs":{"X":"1"}},"stdin":false})").out,
+      "[1]\n");
   EXPECT_EQ(shell("echo [$X]").out, "[]\n");
 }
 

@@ -43,11 +43,11 @@ async::Task<> Reaper::run() {
   for (;;) {
     // Children may have ended before the first signal could be taken, so look first.
     reap_all();
-    auto [error] = co_await signals_.async_wait(async::asio::posix::stream_descriptor::wait_read, async::use_result);
+    auto [error] =
+        co_await signals_.async_wait(async::asio::posix::stream_descriptor::wait_read, async::use_result);
     if (error) co_return;
     struct signalfd_siginfo info;
-    while (::read(signals_.native_handle(), &info, sizeof info) > 0) {
-    }
+    while (::read(signals_.native_handle(), &info, sizeof info) > 0) {}
   }
 }
 

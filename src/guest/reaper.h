@@ -12,6 +12,7 @@ namespace atl::guest {
 // Blocks the signals that Reaper takes from a descriptor. Call from main before any thread is made.
 void block_child_signals();
 
+// One per program. Use from its loop only.
 class Reaper {
  public:
   Reaper(async::Executor executor, ProcessTable& processes);

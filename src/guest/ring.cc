@@ -5,8 +5,8 @@
 
 namespace atl::guest {
 namespace {
-// Small writes are gathered into blocks of about this size, so that a process that writes byte by byte does not cost
-// a block for each.
+// Small writes are gathered into blocks of about this size, so that a process that writes byte by byte does
+// not cost a block for each.
 constexpr std::size_t kBlock = 16 * 1024;
 }  // namespace
 
@@ -21,7 +21,8 @@ std::string_view channel_name(Channel channel) {
 
 void Ring::append(Channel channel, std::string_view data) {
   if (data.empty()) return;
-  bool gather = !blocks_.empty() && blocks_.back().channel == channel && blocks_.back().data.size() + data.size() <= kBlock;
+  bool gather = !blocks_.empty() && blocks_.back().channel == channel &&
+                blocks_.back().data.size() + data.size() <= kBlock;
   if (gather) {
     blocks_.back().data += data;
   } else {

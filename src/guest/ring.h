@@ -19,7 +19,7 @@ class Ring {
   struct Piece {
     std::uint64_t offset = 0;  // of data's first byte; larger than asked for when output was lost
     Channel channel = Channel::kStdout;
-    std::string_view data;     // empty: nothing there yet. Valid until the next append or trim.
+    std::string_view data;  // empty: nothing there yet. Valid until the next append or trim.
   };
 
   void append(Channel channel, std::string_view data);

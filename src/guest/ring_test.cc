@@ -18,7 +18,8 @@ std::string all(const Ring& ring, std::uint64_t from) {
 
 TEST(Ring, GivesBackWhatWasWrittenFromAnyOffset) {
   Ring ring;
-  for (int i = 0; i < 100; ++i) ring.append(i % 3 == 0 ? Channel::kStderr : Channel::kStdout, std::to_string(i));
+  for (int i = 0; i < 100; ++i)
+    ring.append(i % 3 == 0 ? Channel::kStderr : Channel::kStdout, std::to_string(i));
   std::string whole = all(ring, 0);
   ASSERT_EQ(whole.size(), ring.end());
   for (std::uint64_t from = 0; from <= ring.end(); ++from) EXPECT_EQ(all(ring, from), whole.substr(from));

@@ -33,9 +33,7 @@ Task<> respond(Exchange& exchange, http::ResponseHead head, std::string body) {
   [[maybe_unused]] auto sent = co_await exchange.respond(std::move(head), std::move(body));
 }
 
-Task<> finish(Exchange& exchange) {
-  [[maybe_unused]] auto sent = co_await exchange.finish();
-}
+Task<> finish(Exchange& exchange) { [[maybe_unused]] auto sent = co_await exchange.finish(); }
 
 Task<> respond_json(Exchange& exchange, int status, std::string json) {
   http::ResponseHead head;
@@ -76,7 +74,8 @@ Task<Result<boost::json::object>> read_stream_request(Exchange& exchange) {
   reader.feed(body);
   CO_TRY(auto envelope, reader.next());
   if (!envelope) co_return Error(Code::kInvalid, "the request ends in the middle of its message");
-  if (envelope->flags != 0) co_return make_error(Code::kInvalid, "message flags {} are not served", envelope->flags);
+  if (envelope->flags != 0)
+    co_return make_error(Code::kInvalid, "message flags {} are not served", envelope->flags);
   if (!reader.empty()) co_return Error(Code::kInvalid, "more than one message in the request");
   co_return parse_message(envelope->payload);
 }
@@ -97,7 +96,8 @@ Result<std::optional<Millis>> call_timeout(const http::Headers& headers) {
   if (!value) return std::optional<Millis>();
   auto number = parse_number<std::int64_t>(*value);
   if (!number || *number < 0)
-    return make_error(Code::kInvalid, "connect-timeout-ms: '{}' is not a whole number of milliseconds", printable(*value));
+    return make_error(Code::kInvalid, "connect-timeout-ms: '{}' is not a whole number of milliseconds",
+                      printable(*value));
   if (*number == 0) return std::optional<Millis>();
   return std::optional(Millis(std::min(*number, kMaxTimeoutMs)));
 }
@@ -109,7 +109,9 @@ Steady::duration keepalive_interval(const http::Headers& headers) {
 }
 
 EventStream::EventStream(Exchange& exchange, std::string_view keepalive)
-    : exchange_(exchange), keepalive_(keepalive), interval_(keepalive_interval(exchange.request().headers)),
+    : exchange_(exchange),
+      keepalive_(keepalive),
+      interval_(keepalive_interval(exchange.request().headers)),
       keepalive_due_(Steady::now() + interval_) {}
 
 Task<Result<void>> EventStream::open() {

@@ -33,7 +33,8 @@ Task<Result<boost::json::object>> read_unary(Exchange& exchange);
 // The one message of a server-streaming call.
 Task<Result<boost::json::object>> read_stream_request(Exchange& exchange);
 
-// "user" of `Authorization: Basic base64("user:")`; empty when the header is absent, kUnauthenticated when malformed.
+// "user" of `Authorization: Basic base64("user:")`; empty when the header is absent, kUnauthenticated when
+// malformed.
 Result<std::string> basic_user(const http::Headers& headers);
 // The client's Connect-Timeout-Ms, nullopt when absent or 0. kInvalid when malformed.
 Result<std::optional<Millis>> call_timeout(const http::Headers& headers);
@@ -60,7 +61,8 @@ class EventStream {
   Steady::time_point keepalive_due_;
 };
 
-// Notices that the client goes away while a call waits for something else. Call stop() before it is destroyed.
+// Notices that the client goes away while a call waits for something else. Call stop() before it is
+// destroyed.
 class ClientWatch {
  public:
   // `on_gone` runs on the loop, at most once.

@@ -27,8 +27,11 @@ Task<> respond_empty(Exchange& exchange) {
 }  // namespace
 
 Server::Server(async::Executor executor, Options options)
-    : executor_(executor), guest_(executor, options), metrics_(options.boot),
-      handler_([this](Exchange& exchange) { return handle(exchange); }), connections_(executor) {
+    : executor_(executor),
+      guest_(executor, options),
+      metrics_(options.boot),
+      handler_([this](Exchange& exchange) { return handle(exchange); }),
+      connections_(executor) {
   limits_.connections = kMaxConnections;
 }
 
@@ -111,10 +114,14 @@ Task<> Server::serve_files(Exchange& exchange) {
     co_return;
   }
   std::int64_t now = system_clock().now().ms / 1000;
-  auto allowed = check_file_access(request.headers, *query, reads ? "read" : "write", guest_.settings.access_token, now);
-  if (!allowed.ok()) co_await respond_error(exchange, allowed.error());
-  else if (reads) co_await serve_download(guest_, exchange, std::move(*query));
-  else co_await serve_upload(guest_, exchange, std::move(*query));
+  auto allowed =
+      check_file_access(request.headers, *query, reads ? "read" : "write", guest_.settings.access_token, now);
+  if (!allowed.ok())
+    co_await respond_error(exchange, allowed.error());
+  else if (reads)
+    co_await serve_download(guest_, exchange, std::move(*query));
+  else
+    co_await serve_upload(guest_, exchange, std::move(*query));
 }
 
 Task<bool> Server::serve_open(Exchange& exchange, std::string_view path) {
@@ -123,10 +130,14 @@ Task<bool> Server::serve_open(Exchange& exchange, std::string_view path) {
     co_return co_await serve_process(guest_, exchange, path.substr(kProcessService.size()));
   if (method == "POST" && path.starts_with(kFilesystemService))
     co_return co_await serve_filesystem(guest_, exchange, path.substr(kFilesystemService.size()));
-  if (method == "POST" && path == "/files/compose") co_await serve_compose(guest_, exchange);
-  else if (method == "GET" && path == "/metrics") co_await respond_json(exchange, 200, metrics_.read());
-  else if (method == "GET" && path == "/envs") co_await respond_json(exchange, 200, text_map_json(guest_.settings.environment));
-  else co_return false;
+  if (method == "POST" && path == "/files/compose")
+    co_await serve_compose(guest_, exchange);
+  else if (method == "GET" && path == "/metrics")
+    co_await respond_json(exchange, 200, metrics_.read());
+  else if (method == "GET" && path == "/envs")
+    co_await respond_json(exchange, 200, text_map_json(guest_.settings.environment));
+  else
+    co_return false;
   co_return true;
 }
 

@@ -13,8 +13,10 @@
 
 namespace atl::guest {
 
+// One request and its answer.
 using http::Exchange;
 
+// One daemon. Use from its loop only.
 class Server {
  public:
   Server(async::Executor executor, Options options);

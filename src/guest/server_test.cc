@@ -9,7 +9,8 @@ using ::testing::HasSubstr;
 class GuestServer : public GuestFixture {};
 
 constexpr char kRefused[] =
-    R"({"code":401,"message":"unauthorized access, please provide a valid access token or method signing if supported"})";
+    R"({"code":401,"message":"unauthorized access, please provide a valid access token or )"
+    R"(method signing if supported"})";
 
 TEST_F(GuestServer, HealthNeedsNothing) {
   auto answer = call("GET", "/health");
@@ -25,7 +26,8 @@ TEST_F(GuestServer, InternalPathsDoNotExistWithoutTheToken) {
 
 TEST_F(GuestServer, InitSetsIdentityAndEnvironment) {
   std::string body = R"({"sandboxId":"iabc","templateId":"base","teamId":"t1","generation":2,"envs":{"A":"1"},
-    "timestampMs":1700000000000,"random":")" + base64_encode(std::string(32, 'r')) + "\"}";
+    "timestampMs":1700000000000,"random":")" +
+                     base64_encode(std::string(32, 'r')) + "\"}";
   EXPECT_EQ(call("POST", "/init", {{"x-atoll-internal", kInternal}}, body).head.status, 204);
   EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})");
   EXPECT_EQ(read("run/.E2B_SANDBOX_ID"), "iabc");
@@ -36,7 +38,8 @@ TEST_F(GuestServer, InitSetsIdentityAndEnvironment) {
     if (auto* inner = event.if_contains("event"); inner && inner->as_object().contains("data"))
       output += *base64_decode(text(inner->at("data").as_object(), "stdout"));
   }
-  for (const char* line : {"A=1\n", "E2B_SANDBOX=true\n", "E2B_SANDBOX_ID=iabc\n", "E2B_TEMPLATE_ID=base\n", "E2B_TEAM_ID=t1\n"})
+  for (const char* line :
+       {"A=1\n", "E2B_SANDBOX=true\n", "E2B_SANDBOX_ID=iabc\n", "E2B_TEMPLATE_ID=base\n", "E2B_TEAM_ID=t1\n"})
     EXPECT_THAT(output, HasSubstr(line));
 }
 
@@ -49,7 +52,8 @@ TEST_F(GuestServer, AnOlderGenerationIsRefused) {
 }
 
 TEST_F(GuestServer, ASecuredSandboxAsksForItsTokenEverywhereButHealth) {
-  EXPECT_EQ(call("POST", "/init", {{"x-atoll-internal", kInternal}}, R"({"accessToken":"tok"})").head.status, 204);
+  EXPECT_EQ(call("POST", "/init", {{"x-atoll-internal", kInternal}}, R"({"accessToken":"tok"})").head.status,
+            204);
   EXPECT_EQ(call("GET", "/health").head.status, 204);
   for (const char* target : {"/metrics", "/envs", "/unknown"}) {
     auto answer = call("GET", target);
@@ -69,7 +73,8 @@ TEST_F(GuestServer, ASignatureOpensOneFile) {
   std::string signature = http::percent_encode(file_signature(file, "read", "", Secret("tok"), std::nullopt));
   EXPECT_EQ(call("GET", "/files?path=" + file + "&signature=" + signature).body, "content");
   EXPECT_EQ(call("GET", "/files?path=" + file + "x&signature=" + signature).head.status, 401);
-  EXPECT_EQ(call("GET", "/files?path=" + file).body, R"({"code":401,"message":"missing signature query parameter"})");
+  EXPECT_EQ(call("GET", "/files?path=" + file).body,
+            R"({"code":401,"message":"missing signature query parameter"})");
   std::string old = http::percent_encode(file_signature(file, "read", "", Secret("tok"), "5"));
   EXPECT_EQ(call("GET", "/files?path=" + file + "&signature_expiration=5&signature=" + old).body,
             R"({"code":401,"message":"signature is already expired"})");
@@ -82,12 +87,14 @@ TEST_F(GuestServer, MetricsHaveExactlyTheirFields) {
     EXPECT_TRUE(value.is_number()) << name;
     names.emplace_back(name);
   }
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("ts", "cpu_count", "cpu_used_pct", "mem_total", "mem_used", "mem_cache",
-                                                     "mem_total_mib", "mem_used_mib", "disk_used", "disk_total"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("ts", "cpu_count", "cpu_used_pct", "mem_total",
+                                                     "mem_used", "mem_cache", "mem_total_mib", "mem_used_mib",
+                                                     "disk_used", "disk_total"));
 }
 
 TEST_F(GuestServer, RefusesOtherCodecsAndBadJson) {
-  EXPECT_EQ(call("POST", "/process.Process/List", {{"content-type", "application/proto"}}, "x").head.status, 400);
+  EXPECT_EQ(call("POST", "/process.Process/List", {{"content-type", "application/proto"}}, "x").head.status,
+            400);
   auto answer = rpc("/filesystem.Filesystem/Stat", R"({"path":7})");
   EXPECT_EQ(answer.head.status, 400);
   EXPECT_EQ(answer.body, R"({"code":"invalid_argument","message":"path: must be a string"})");
@@ -95,7 +102,8 @@ TEST_F(GuestServer, RefusesOtherCodecsAndBadJson) {
   EXPECT_EQ(rpc("/process.Process/List", "{").head.status, 400);
 }
 
-Task<std::string> talk_through_tunnel(std::shared_ptr<http::Client> client, std::string target, std::string internal) {
+Task<std::string> talk_through_tunnel(std::shared_ptr<http::Client> client, std::string target,
+                                      std::string internal) {
   http::RequestHead head;
   head.method = "CONNECT";
   head.target = target;

@@ -45,8 +45,7 @@ std::optional<pid_t> parse_stat_session(std::string_view stat) {
 
 void kill_session(pid_t leader) {
   ::kill(-leader, SIGKILL);
-  for (int round = 0; round < kRounds && kill_members(leader); ++round) {
-  }
+  for (int round = 0; round < kRounds && kill_members(leader); ++round) {}
   ::kill(leader, SIGKILL);
 }
 

@@ -30,7 +30,8 @@ constexpr std::size_t kChildStack = 32 * kKiB;
 
 enum class Step : int { kNone, kSession, kTerminal, kDescriptors, kLimits, kUser, kDirectory, kExec };
 
-// All that the child needs, laid out by the parent: the child shares the parent's memory and must not allocate.
+// All that the child needs, laid out by the parent: the child shares the parent's memory and must not
+// allocate.
 struct ChildPlan {
   const char* const* paths;  // candidates for execve, ended by nullptr
   char* const* arguments;
@@ -51,8 +52,8 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-// Handlers and ignored signals of the daemon must not reach the program. KERNEL: the table of handlers is a copy
-// (no CLONE_SIGHAND); signals 32 and 33 belong to the C library, whose sigaction(2) refuses them.
+// Handlers and ignored signals of the daemon must not reach the program. KERNEL: the table of handlers is a
+// copy (no CLONE_SIGHAND); signals 32 and 33 belong to the C library, whose sigaction(2) refuses them.
 void child_reset_signals() {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -62,7 +63,8 @@ void child_reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// KERNEL: with CLONE_VFORK the score of the child alone changes, although the memory is shared (fs/proc/base.c).
+// KERNEL: with CLONE_VFORK the score of the child alone changes, although the memory is shared
+// (fs/proc/base.c).
 void child_raise_oom_score() {
   int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -102,8 +104,10 @@ int child_main(void* argument) {
   if (::setsid() < 0) child_fail(plan, Step::kSession);
   if (plan.terminal && ::ioctl(plan.stdio[0], TIOCSCTTY, 0) != 0) child_fail(plan, Step::kTerminal);
   for (int target = 0; target < 3; ++target) {
-    // The plan's descriptors are all above 2, so none is overwritten before its turn, and dup2 clears close-on-exec.
-    if (::dup2(plan.stdio[static_cast<std::size_t>(target)], target) < 0) child_fail(plan, Step::kDescriptors);
+    // The plan's descriptors are all above 2, so none is overwritten before its turn, and dup2 clears
+    // close-on-exec.
+    if (::dup2(plan.stdio[static_cast<std::size_t>(target)], target) < 0)
+      child_fail(plan, Step::kDescriptors);
   }
   child_raise_oom_score();
   if (plan.open_files != 0) {
@@ -140,11 +144,13 @@ Error spawn_error(const SpawnRequest& request, Step step, int number) {
 
 Error no_room(int number, std::string_view what) {
   auto error = Error::from_errno(number, what);
-  bool exhausted = number == EAGAIN || number == EMFILE || number == ENFILE || number == ENOMEM || number == ENOSPC;
+  bool exhausted =
+      number == EAGAIN || number == EMFILE || number == ENFILE || number == ENOMEM || number == ENOSPC;
   return exhausted ? std::move(error).with_code(Code::kExhausted) : std::move(error);
 }
 
-// The stdio numbers 0 to 2 of the daemon are always open (main sees to it), so new descriptors are above them.
+// The stdio numbers 0 to 2 of the daemon are always open (main sees to it), so new descriptors are above
+// them.
 Result<std::pair<Fd, Fd>> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return no_room(errno, "make a pipe");
@@ -164,7 +170,8 @@ Result<ChildEnds> open_terminal(const SpawnRequest& request, Spawned& ours) {
   ours.terminal = Fd(::open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!ours.terminal) return no_room(errno, "open a terminal");
   int unlock = 0;
-  if (::ioctl(ours.terminal.get(), TIOCSPTLCK, &unlock) != 0) return Error::from_errno(errno, "unlock the terminal");
+  if (::ioctl(ours.terminal.get(), TIOCSPTLCK, &unlock) != 0)
+    return Error::from_errno(errno, "unlock the terminal");
   // KERNEL: TIOCGPTPEER (Linux 4.13) opens the other end without trusting a path.
   ChildEnds ends;
   ends.input = Fd(::ioctl(ours.terminal.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -209,7 +216,8 @@ std::vector<std::string> candidates(const SpawnRequest& request) {
   auto path = request.environment.find("PATH");
   if (path == request.environment.end()) return out;
   for (std::string_view directory : split(path->second, ':')) {
-    if (!directory.empty() && directory.front() == '/') out.push_back(fmt::format("{}/{}", directory, request.command));
+    if (!directory.empty() && directory.front() == '/')
+      out.push_back(fmt::format("{}/{}", directory, request.command));
   }
   return out;
 }
@@ -222,15 +230,18 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// KERNEL: clone(2) with CLONE_VM|CLONE_VFORK stops this thread until the child executes or ends, so the child may use
-// its memory and report through it. All signals are blocked meanwhile: a handler must not run in shared memory.
+// KERNEL: clone(2) with CLONE_VM|CLONE_VFORK stops this thread until the child executes or ends, so the child
+// may use its memory and report through it. All signals are blocked meanwhile: a handler must not run in
+// shared memory.
 Result<pid_t> start_child(const SpawnRequest& request, ChildPlan& plan) {
-  void* stack = ::mmap(nullptr, kChildStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  void* stack =
+      ::mmap(nullptr, kChildStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return no_room(errno, "make the stack of a new process");
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t pid = ::clone(child_main, static_cast<char*>(stack) + kChildStack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  pid_t pid =
+      ::clone(child_main, static_cast<char*>(stack) + kChildStack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   int error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::munmap(stack, kChildStack);
@@ -255,9 +266,11 @@ Result<Spawned> spawn(const SpawnRequest& request) {
   std::vector<std::string> arguments{request.command};
   arguments.insert(arguments.end(), request.arguments.begin(), request.arguments.end());
   std::vector<std::string> environment;
-  for (const auto& [name, value] : request.environment) environment.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : request.environment)
+    environment.push_back(fmt::format("{}={}", name, value));
   std::vector<std::string> paths = candidates(request);
-  auto path_pointers = pointers(paths), argument_pointers = pointers(arguments), environment_pointers = pointers(environment);
+  auto path_pointers = pointers(paths), argument_pointers = pointers(arguments),
+       environment_pointers = pointers(environment);
 
   ChildPlan plan{};
   plan.paths = path_pointers.data();

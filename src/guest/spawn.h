@@ -20,15 +20,16 @@ struct TerminalSize {
   std::uint16_t rows = 24;
 };
 
+// All that a new process is made from.
 struct SpawnRequest {
-  std::string command;               // absolute, or looked up in PATH of `environment`
+  std::string command;  // absolute, or looked up in PATH of `environment`
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  // complete
   std::string directory;
   Identity identity;
   std::optional<TerminalSize> terminal;
-  bool stdin_open = true;            // false: /dev/null
-  std::uint32_t open_files = 0;      // RLIMIT_NOFILE, 0 leaves it
+  bool stdin_open = true;        // false: /dev/null
+  std::uint32_t open_files = 0;  // RLIMIT_NOFILE, 0 leaves it
 };
 
 // Our ends, non-blocking. A process with a terminal has only `terminal`.
@@ -40,11 +41,12 @@ struct Spawned {
   sys::Fd terminal;
 };
 
-// Starts the process as the leader of a session of its own. Blocks until it has been executed, which may take long on
-// a bad file system: use from a worker. Errors: kInvalid for what the caller asked (no such command, directory),
-// kDenied, kExhausted when the sandbox has no process or descriptor left.
+// Starts the process as the leader of a session of its own. Blocks until it has been executed, which may take
+// long on a bad file system: use from a worker. Errors: kInvalid for what the caller asked (no such command,
+// directory), kDenied, kExhausted when the sandbox has no process or descriptor left.
 Result<Spawned> spawn(const SpawnRequest& request);
 
+// As the terminal's user would by resizing a window: the foreground group gets SIGWINCH.
 Result<void> set_terminal_size(int terminal, TerminalSize size);
 
 }  // namespace atl::guest

@@ -6,8 +6,12 @@
 
 namespace atl::guest {
 Guest::Guest(async::Executor loop, Options given)
-    : executor(loop), options(std::move(given)), file_workers(kFileThreads), spawn_workers(kSpawnThreads),
-      processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd)), watches(loop) {}
+    : executor(loop),
+      options(std::move(given)),
+      file_workers(kFileThreads),
+      spawn_workers(kSpawnThreads),
+      processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd)),
+      watches(loop) {}
 
 Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user) {
   auto accounts = guest.accounts.get();

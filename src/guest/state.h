@@ -28,6 +28,7 @@ struct Settings {
   std::string workdir;                             // empty: the user's home
 };
 
+// What main() was told.
 struct Options {
   std::string internal_token;  // hex; internal calls must carry it
   model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
@@ -48,7 +49,8 @@ struct Guest {
   WatchTable watches;
 };
 
-// The user of that name; empty means the default user. Blocks on the disk. kUnauthenticated for an unknown one.
+// The user of that name; empty means the default user. Blocks on the disk. kUnauthenticated for an unknown
+// one.
 Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user);
 
 }  // namespace atl::guest

@@ -47,7 +47,8 @@ Task<> pass(net::Stream& from, net::Stream& to) {
 Result<std::uint16_t> parse_tunnel_target(std::string_view authority) {
   std::size_t colon = authority.rfind(':');
   std::string_view host = authority.substr(0, colon);
-  auto port = colon == std::string_view::npos ? std::nullopt : parse_number<std::uint16_t>(authority.substr(colon + 1));
+  auto port = colon == std::string_view::npos ? std::nullopt
+                                              : parse_number<std::uint16_t>(authority.substr(colon + 1));
   if (!port || *port == 0 || (host != "127.0.0.1" && host != "localhost"))
     return make_error(Code::kInvalid, "CONNECT target '{}' is not 127.0.0.1:PORT", printable(authority));
   return *port;

@@ -10,7 +10,8 @@ namespace atl::guest {
 // The port of a CONNECT target; kInvalid for any other address than 127.0.0.1 and localhost.
 Result<std::uint16_t> parse_tunnel_target(std::string_view authority);
 
-// Connects to 127.0.0.1, then to [::1], and passes bytes both ways until both sides are done. 502 when nobody listens.
+// Connects to 127.0.0.1, then to [::1], and passes bytes both ways until both sides are done. 502 when nobody
+// listens.
 Task<> serve_tunnel(async::Executor executor, Exchange& exchange);
 
 }  // namespace atl::guest

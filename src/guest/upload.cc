@@ -25,16 +25,21 @@ Error no_space_words(Error error) {
 Error on_target(Error error, const std::string& path) {
   if (error.code() == Code::kNoSpace) return no_space_words(std::move(error));
   if (error.sys_errno() == 0) return error;
-  if (error.sys_errno() == EROFS) return make_error(Code::kDenied, "path '{}' is on a read-only file system", path);
-  if (error.sys_errno() == ETXTBSY) return make_error(Code::kConflict, "path '{}' is a program that is running", path);
-  if (error.sys_errno() == ENOTDIR) return make_error(Code::kInvalid, "path '{}': a part of it is not a directory", path);
+  if (error.sys_errno() == EROFS)
+    return make_error(Code::kDenied, "path '{}' is on a read-only file system", path);
+  if (error.sys_errno() == ETXTBSY)
+    return make_error(Code::kConflict, "path '{}' is a program that is running", path);
+  if (error.sys_errno() == ENOTDIR)
+    return make_error(Code::kInvalid, "path '{}': a part of it is not a directory", path);
   return std::move(error).context(fmt::format("path '{}'", path));
 }
 
-Error not_regular(const std::string& path) { return make_error(Code::kInvalid, "path is not a regular file: {}", path); }
+Error not_regular(const std::string& path) {
+  return make_error(Code::kInvalid, "path is not a regular file: {}", path);
+}
 
-// Only plain files on real file systems are written: a file of /proc is an interface of the kernel, and a FIFO or a
-// device would hand the bytes to whoever planted it.
+// Only plain files on real file systems are written: a file of /proc is an interface of the kernel, and a
+// FIFO or a device would hand the bytes to whoever planted it.
 Result<void> check_regular(const Fd& fd, const std::string& path) {
   TRY(struct stat st, stat_at(fd.get(), ""));
   if (S_ISDIR(st.st_mode)) return make_error(Code::kInvalid, "path is a directory: {}", path);
@@ -49,7 +54,8 @@ Result<void> copy_all(int from, int to) {
     ssize_t moved = ::copy_file_range(from, &position, to, nullptr, 64 * kMiB, 0);
     if (moved == 0 && position > 0) return success();
     if (moved > 0) continue;
-    // KERNEL: EXDEV, EINVAL, EOPNOTSUPP between file systems that cannot; 0 at once for files without a size (/proc).
+    // KERNEL: EXDEV, EINVAL, EOPNOTSUPP between file systems that cannot; 0 at once for files without a size
+    // (/proc).
     if (moved < 0 && errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
       return Error::from_errno(errno, "copy");
     break;
@@ -102,8 +108,10 @@ Result<void> Upload::open_target(Rights rights) {
     if (looked.error().sys_errno() != ENOENT) return std::move(looked).error();
     auto link = stat_at(parent_.get(), name_);
     if (link.ok()) return make_error(Code::kInvalid, "path '{}' is a link to nowhere", path_);
-    // Whether a file can be made here is found out now and not after the body: access(2) for the thread's identity.
-    if (::faccessat(parent_.get(), ".", W_OK, AT_EACCESS) != 0) return Error::from_errno(errno, "write to the directory");
+    // Whether a file can be made here is found out now and not after the body: access(2) for the thread's
+    // identity.
+    if (::faccessat(parent_.get(), ".", W_OK, AT_EACCESS) != 0)
+      return Error::from_errno(errno, "write to the directory");
     return success();
   }
   TRY_VOID(check_regular(*looked, path_));
@@ -111,7 +119,8 @@ Result<void> Upload::open_target(Rights rights) {
   TRY_VOID(check_regular(target_, path_));
   TRY(struct stat st, stat_at(target_.get(), ""));
   // As root, a second name could belong to a file that the user could not reach by its first.
-  if (rights == Rights::kTrusted && st.st_nlink > 1) return Error::from_errno(EACCES, "write to a file with several names");
+  if (rights == Rights::kTrusted && st.st_nlink > 1)
+    return Error::from_errno(EACCES, "write to a file with several names");
   return success();
 }
 
@@ -141,7 +150,8 @@ Result<void> Upload::write_whole(std::string_view body) {
   }
   auto written = reserve(target_.get(), body.size());
   if (written.ok()) written = write_full(target_.get(), body);
-  if (written.ok() && ::ftruncate(target_.get(), static_cast<off_t>(body.size())) != 0) written = Error::from_errno(errno, "truncate");
+  if (written.ok() && ::ftruncate(target_.get(), static_cast<off_t>(body.size())) != 0)
+    written = Error::from_errno(errno, "truncate");
   if (written.ok()) written = finish(target_.get());
   if (!written.ok()) return on_target(std::move(written).error(), path_);
   return written;
@@ -164,7 +174,8 @@ Result<int> Upload::staging() {
 
 Result<void> Upload::open_stage() {
   auto nameless = with_same_rights([&] { return open_at(parent_.get(), ".", O_RDWR | O_TMPFILE, 0644); });
-  // The target may be writable where its directory is not. Nothing in the directory changes, so root may do it.
+  // The target may be writable where its directory is not. Nothing in the directory changes, so root may do
+  // it.
   if (!nameless.ok() && target_ && nameless.error().sys_errno() == EACCES) {
     ActAs root{Identity{}};
     nameless = open_at(parent_.get(), ".", O_RDWR | O_TMPFILE, 0600);
@@ -177,14 +188,17 @@ Result<void> Upload::open_stage() {
     if (number != EOPNOTSUPP && number != EISDIR && number != ENOENT) return std::move(nameless).error();
     TRY_VOID(open_named_stage());
   }
-  if (rights_ == Rights::kTrusted && !target_ && ::fchown(stage_.get(), user_.identity.uid, user_.identity.gid) != 0)
+  if (rights_ == Rights::kTrusted && !target_ &&
+      ::fchown(stage_.get(), user_.identity.uid, user_.identity.gid) != 0)
     return Error::from_errno(errno, "chown");
   return success();
 }
 
 Result<void> Upload::open_named_stage() {
   std::string name = std::string(kStagePrefix) + random_hex(kStageRandom);
-  TRY(stage_, with_same_rights([&] { return open_at(parent_.get(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0644); }));
+  TRY(stage_, with_same_rights([&] {
+        return open_at(parent_.get(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+      }));
   stage_name_ = std::move(name);
   return success();
 }
@@ -208,7 +222,8 @@ Result<void> Upload::link_stage() {
 
 Result<void> Upload::name_stage() {
   if (stage_name_.empty()) {
-    if (::linkat(AT_FDCWD, descriptor_path(stage_.get()).c_str(), parent_.get(), name_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    if (::linkat(AT_FDCWD, descriptor_path(stage_.get()).c_str(), parent_.get(), name_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0)
       return Error::from_errno(errno, "name the file");
     return success();
   }
@@ -223,8 +238,8 @@ Result<void> Upload::name_stage() {
   return success();
 }
 
-// Watchers expect a write after the creation, as a plain writer would cause it. Writing the last byte once more under
-// its name makes the kernel tell them; content and size stay.
+// Watchers expect a write after the creation, as a plain writer would cause it. Writing the last byte once
+// more under its name makes the kernel tell them; content and size stay.
 Result<void> Upload::touch_last_byte() {
   struct stat staged = {};
   char last = 0;
@@ -256,16 +271,19 @@ Result<void> Upload::finish(int fd) {
   });
 }
 
-Result<void> compose_files(const User& user, const std::vector<std::string>& sources, const std::string& destination) {
+Result<void> compose_files(const User& user, const std::vector<std::string>& sources,
+                           const std::string& destination) {
   std::vector<Fd> files;
   for (const std::string& source : sources) {
     if (source == destination)
       return make_error(Code::kInvalid, "source path '{}' cannot be the same as destination", source);
     auto file = with_rights(user, [&](Rights rights) { return open_path(source, O_RDONLY, rights); });
-    if (!file.ok() && file.error().sys_errno() == ENOENT) return make_error(Code::kNotFound, "source file not found: {}", source);
+    if (!file.ok() && file.error().sys_errno() == ENOENT)
+      return make_error(Code::kNotFound, "source file not found: {}", source);
     if (!file.ok()) return on_target(std::move(file).error(), source);
     TRY(struct stat st, stat_at(file->get(), ""));
-    if (!S_ISREG(st.st_mode)) return make_error(Code::kInvalid, "source path is not a regular file: {}", source);
+    if (!S_ISREG(st.st_mode))
+      return make_error(Code::kInvalid, "source path is not a regular file: {}", source);
     files.push_back(std::move(*file));
   }
   TRY(Upload upload, Upload::begin(user, destination, {}));
@@ -279,7 +297,8 @@ Result<void> compose_files(const User& user, const std::vector<std::string>& sou
     // As E2B: the parts are gone afterwards; one that cannot be removed does not spoil the result.
     auto removed = with_rights(user, [&](Rights rights) -> Result<void> {
       TRY(Fd parent, open_path(std::string(parent_path(source)), O_PATH | O_DIRECTORY, rights));
-      if (::unlinkat(parent.get(), std::string(base_name(source)).c_str(), 0) != 0) return Error::from_errno(errno, "remove");
+      if (::unlinkat(parent.get(), std::string(base_name(source)).c_str(), 0) != 0)
+        return Error::from_errno(errno, "remove");
       return success();
     });
     (void)removed;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upload: writes one file so that a transfer that breaks never harms what was there. Everything here blocks on the
-// disk: use from a worker, one call at a time.
+// Upload: writes one file so that a transfer that breaks never harms what was there. Everything here blocks
+// on the disk: use from a worker, one call at a time.
 //
 // A body of at most one buffer is written at once. A longer one is first collected in a file without a name
-// (O_TMPFILE), which the kernel removes by itself whatever happens. At the end it gets its name, or, when the target
-// exists, its bytes are copied into the target: inode, owner, mode, links and open readers of the target stay.
+// (O_TMPFILE), which the kernel removes by itself whatever happens. At the end it gets its name, or, when the
+// target exists, its bytes are copied into the target: inode, owner, mode, links and open readers of the
+// target stay.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,8 @@ namespace atl::guest {
 
 class Upload {
  public:
-  // Checks the target and makes its parents. kInvalid for directories and everything else that is not a regular file.
+  // Checks the target and makes its parents. kInvalid for directories and everything else that is not a
+  // regular file.
   static Result<Upload> begin(const User& user, std::string path, Metadata metadata);
 
   // The whole body at once, for bodies that fit one buffer.
@@ -64,7 +66,7 @@ class Upload {
   Rights rights_ = Rights::kUser;
   Fd parent_;
   std::string name_;
-  Fd target_;               // when it existed
+  Fd target_;  // when it existed
   Fd stage_;
   std::string stage_name_;  // only where O_TMPFILE is not supported
 };
@@ -73,6 +75,7 @@ class Upload {
 bool is_staging_name(std::string_view name);
 
 // Concatenates regular files into `destination` and removes them afterwards. Blocks.
-Result<void> compose_files(const User& user, const std::vector<std::string>& sources, const std::string& destination);
+Result<void> compose_files(const User& user, const std::vector<std::string>& sources,
+                           const std::string& destination);
 
 }  // namespace atl::guest

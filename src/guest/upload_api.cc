@@ -21,7 +21,8 @@ class Body {
   static Result<Body> of(Exchange& exchange) {
     auto encoding = to_lower(trim(exchange.request().headers.find("content-encoding").value_or("identity")));
     if (encoding != "identity" && encoding != "gzip")
-      return make_error(Code::kInvalid, "unsupported Content-Encoding: {}, supported: gzip", printable(encoding));
+      return make_error(Code::kInvalid, "unsupported Content-Encoding: {}, supported: gzip",
+                        printable(encoding));
     return Body(exchange, encoding == "gzip");
   }
 
@@ -53,7 +54,8 @@ class Body {
       ended_ = received == 0;
       rest_ = std::string_view(packed_).substr(0, received);
     }
-    if (!inflater_->complete()) co_return Error(Code::kInvalid, "the body is not valid gzip: it ends too early");
+    if (!inflater_->complete())
+      co_return Error(Code::kInvalid, "the body is not valid gzip: it ends too early");
     co_return std::size_t{0};
   }
 
@@ -120,10 +122,12 @@ Result<Metadata> metadata_of(const http::Headers& headers) {
     std::string key = header.name.substr(kPrefix.size());
     if (key.size() > kMaxName - 9 || header.value.size() > kMaxMetadataValue)
       return make_error(Code::kInvalid, "header X-Metadata-{}: the name or value is too long", key);
-    if (!valid_utf8(header.value)) return make_error(Code::kInvalid, "header X-Metadata-{}: the value is not UTF-8", key);
+    if (!valid_utf8(header.value))
+      return make_error(Code::kInvalid, "header X-Metadata-{}: the value is not UTF-8", key);
     if (!out.emplace(key, header.value).second)
       return make_error(Code::kInvalid, "header X-Metadata-{}: is sent twice", key);
-    if (out.size() > kMaxMetadata) return make_error(Code::kInvalid, "more than {} X-Metadata headers", kMaxMetadata);
+    if (out.size() > kMaxMetadata)
+      return make_error(Code::kInvalid, "more than {} X-Metadata headers", kMaxMetadata);
   }
   return out;
 }
@@ -142,7 +146,8 @@ std::string file_json(const Upload& upload) {
 
 Task<Result<std::string>> take_octets(Guest& guest, const UploadCall& call, Body body) {
   std::string path = call.path.value_or("");
-  if (path.empty()) co_return Error(Code::kInvalid, "the query parameter 'path' is required for this content-type");
+  if (path.empty())
+    co_return Error(Code::kInvalid, "the query parameter 'path' is required for this content-type");
   auto upload = co_await guest.file_workers.run([&] { return begin_upload(call, path); });
   if (!upload.ok()) co_return std::move(upload).error();
   Sink sink(guest.file_workers, std::move(*upload));
@@ -187,7 +192,8 @@ class MultipartUpload {
   Task<Result<void>> take_events() {
     for (;;) {
       CO_TRY(auto event, parser_.next());
-      if (event == MultipartParser::Event::kNeedMore || event == MultipartParser::Event::kEnd) co_return success();
+      if (event == MultipartParser::Event::kNeedMore || event == MultipartParser::Event::kEnd)
+        co_return success();
       if (event == MultipartParser::Event::kPart) CO_TRY_VOID(co_await begin_part());
       if (event == MultipartParser::Event::kData && sink_) CO_TRY_VOID(co_await sink_->add(parser_.data()));
       if (event == MultipartParser::Event::kPartEnd && sink_) CO_TRY_VOID(co_await end_part());
@@ -198,11 +204,14 @@ class MultipartUpload {
     const PartHead& head = parser_.head();
     if (head.name != "file") co_return success();
     std::string given = call_.path.value_or(head.filename.value_or(""));
-    if (given.empty()) co_return Error(Code::kInvalid, "a part 'file' has no filename, and the query has no 'path'");
+    if (given.empty())
+      co_return Error(Code::kInvalid, "a part 'file' has no filename, and the query has no 'path'");
     auto upload = co_await guest_.file_workers.run([&]() -> Result<Upload> {
       TRY(std::string path, normal_path(given, call_.user.account.home, call_.workdir));
       if (!targets_.insert(path).second)
-        return make_error(Code::kInvalid, "you cannot upload multiple files to the same path '{}' in one upload request", path);
+        return make_error(Code::kInvalid,
+                          "you cannot upload multiple files to the same path '{}' in one upload request",
+                          path);
       return Upload::begin(call_.user, std::move(path), call_.metadata);
     });
     if (!upload.ok()) co_return std::move(upload).error();
@@ -234,7 +243,8 @@ Task<Result<std::string>> take_upload(Guest& guest, Exchange& exchange, const Qu
   if (call.path && call.path->empty()) call.path.reset();
   CO_TRY(call.metadata, metadata_of(headers));
   CO_TRY(Body body, Body::of(exchange));
-  std::string name = http::query_value(query, "username").value_or(""), default_user = guest.settings.default_user;
+  std::string name = http::query_value(query, "username").value_or(""),
+              default_user = guest.settings.default_user;
   auto user = co_await guest.file_workers.run([&] { return find_user(guest, name, default_user); });
   if (!user.ok()) co_return std::move(user).error();
   call.user = std::move(*user);
@@ -265,7 +275,8 @@ Result<Compose> parse_compose(std::string_view text) {
   return out;
 }
 
-Result<std::string> compose(Guest& guest, const Compose& request, const std::string& default_user, const std::string& workdir) {
+Result<std::string> compose(Guest& guest, const Compose& request, const std::string& default_user,
+                            const std::string& workdir) {
   TRY(User user, find_user(guest, request.user, default_user));
   TRY(std::string destination, normal_path(request.destination, user.account.home, workdir));
   std::vector<std::string> sources;
@@ -298,9 +309,12 @@ Task<> serve_compose(Guest& guest, Exchange& exchange) {
     co_await respond_error(exchange, request.error());
     co_return;
   }
-  auto answer = co_await guest.file_workers.run([&] { return compose(guest, *request, default_user, workdir); });
-  if (answer.ok()) co_await respond_json(exchange, 200, std::move(*answer));
-  else co_await respond_error(exchange, answer.error());
+  auto answer =
+      co_await guest.file_workers.run([&] { return compose(guest, *request, default_user, workdir); });
+  if (answer.ok())
+    co_await respond_json(exchange, 200, std::move(*answer));
+  else
+    co_await respond_error(exchange, answer.error());
 }
 
 }  // namespace atl::guest

@@ -14,7 +14,10 @@ namespace atl::guest {
 using async::use_result;
 
 Watcher::Watcher(async::Executor executor, WatchRequest request, WatchTree tree)
-    : request_(std::move(request)), tree_(std::move(tree)), readable_(executor, ::dup(tree_.fd())), changed_(executor) {}
+    : request_(std::move(request)),
+      tree_(std::move(tree)),
+      readable_(executor, ::dup(tree_.fd())),
+      changed_(executor) {}
 
 void Watcher::close() {
   closed_ = true;
@@ -35,7 +38,8 @@ std::string Watcher::event_json(const WatchEvent& event, const Accounts& account
   bool may_exist = event.type != WatchType::kRemove && event.type != WatchType::kRename;
   if (request_.include_entry && may_exist) {
     std::string name = event.name == "." ? std::string() : event.name;
-    auto entry = read_entry(tree_.directory(), name, name.empty() ? request_.path : join_path(request_.path, name));
+    auto entry =
+        read_entry(tree_.directory(), name, name.empty() ? request_.path : join_path(request_.path, name));
     if (entry.ok()) out.raw("entry", entry_json(*entry, accounts));
   }
   return std::move(out).finish();
@@ -43,7 +47,8 @@ std::string Watcher::event_json(const WatchEvent& event, const Accounts& account
 
 Task<> Watcher::pump(std::shared_ptr<Watcher> self, Workers& workers, AccountCache& accounts) {
   while (!closed_) {
-    auto [error] = co_await readable_.async_wait(async::asio::posix::stream_descriptor::wait_read, use_result);
+    auto [error] =
+        co_await readable_.async_wait(async::asio::posix::stream_descriptor::wait_read, use_result);
     if (error || closed_) break;
     struct Batch {
       std::vector<std::string> events;
@@ -72,7 +77,8 @@ Task<> Watcher::pump(std::shared_ptr<Watcher> self, Workers& workers, AccountCac
 Task<Result<WatcherPtr>> WatchTable::watch(WatchRequest request, Workers& workers, AccountCache& accounts) {
   if (count_ >= kMaxWatchers) co_return make_error(Code::kExhausted, "{} watchers run already", count_);
   ++count_;
-  auto tree = co_await workers.run([&request] { return WatchTree::open(request.user, request.path, request.recursive); });
+  auto tree = co_await workers.run(
+      [&request] { return WatchTree::open(request.user, request.path, request.recursive); });
   if (!tree.ok()) {
     --count_;
     co_return std::move(tree).error();

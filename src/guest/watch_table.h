@@ -28,7 +28,8 @@ class Watcher {
  public:
   Watcher(async::Executor executor, WatchRequest request, WatchTree tree);
 
-  // The JSON of the oldest filesystem.FilesystemEvent, or nullopt. Events found lost are told once, by lost().
+  // The JSON of the oldest filesystem.FilesystemEvent, or nullopt. Events found lost are told once, by
+  // lost().
   std::optional<std::string> take();
   bool lost() const { return lost_; }
   void clear_lost() { lost_ = false; }
@@ -49,8 +50,10 @@ class Watcher {
   bool closed_ = false;
   Steady::time_point asked_ = Steady::now();
 };
+// Shared by the table and by the call that reads its events.
 using WatcherPtr = std::shared_ptr<Watcher>;
 
+// All watchers of the sandbox. Use from its loop only.
 class WatchTable {
  public:
   explicit WatchTable(async::Executor executor) : executor_(executor), scope_(executor) {}

@@ -16,8 +16,8 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::uint32_t kInterest = IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |
-                                    IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK;
+constexpr std::uint32_t kInterest = IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_DELETE | IN_MOVED_FROM |
+                                    IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK;
 
 std::string below(const std::string& relative, const std::string& name) {
   return relative.empty() ? name : fmt::format("{}/{}", relative, name);
@@ -38,10 +38,13 @@ std::string_view watch_type_name(WatchType type) {
 
 Result<WatchTree> WatchTree::open(const User& user, const std::string& path, bool recursive) {
   WatchTree tree;
-  auto top = with_rights(user, [&](Rights rights) { return open_path(path, O_RDONLY | O_DIRECTORY, rights); });
+  auto top =
+      with_rights(user, [&](Rights rights) { return open_path(path, O_RDONLY | O_DIRECTORY, rights); });
   if (!top.ok()) {
-    if (top.error().sys_errno() == ENOENT) return make_error(Code::kNotFound, "path '{}' does not exist", path);
-    if (top.error().sys_errno() == ENOTDIR) return make_error(Code::kInvalid, "path is not a directory: {}", path);
+    if (top.error().sys_errno() == ENOENT)
+      return make_error(Code::kNotFound, "path '{}' does not exist", path);
+    if (top.error().sys_errno() == ENOTDIR)
+      return make_error(Code::kInvalid, "path is not a directory: {}", path);
     return std::move(top).error().context(fmt::format("path '{}'", path));
   }
   tree.top_ = std::move(*top);
@@ -51,16 +54,19 @@ Result<WatchTree> WatchTree::open(const User& user, const std::string& path, boo
   TRY_VOID(tree.add(tree.top_.get(), ""));
   if (recursive) {
     auto names = read_names(tree.top_.get(), kMaxEntries, Beyond::kIsLeftOut);
-    for (const std::string& name : std::move(names).value_or({})) tree.add_tree(tree.top_.get(), name, name, 1, nullptr);
+    for (const std::string& name : std::move(names).value_or({}))
+      tree.add_tree(tree.top_.get(), name, name, 1, nullptr);
   }
   if (tree.full_)
-    return make_error(Code::kExhausted, "path '{}' has more than {} directories, or the sandbox's limit of watches is reached",
+    return make_error(Code::kExhausted,
+                      "path '{}' has more than {} directories, or the sandbox's limit of watches is reached",
                       path, kMaxWatchedDirectories);
   return tree;
 }
 
-// KERNEL: inotify_add_watch(2) takes a path only; /proc/self/fd/N names the open directory itself, so no link of the
-// workload can lead it elsewhere. The same directory gives the same number again, also after it has been renamed.
+// KERNEL: inotify_add_watch(2) takes a path only; /proc/self/fd/N names the open directory itself, so no link
+// of the workload can lead it elsewhere. The same directory gives the same number again, also after it has
+// been renamed.
 Result<void> WatchTree::add(int directory, const std::string& relative) {
   if (paths_.size() >= kMaxWatchedDirectories) {
     full_ = true;
@@ -130,12 +136,16 @@ void WatchTree::handle(const Raw& raw, Changes& changes) {
   bool self = (raw.mask & (IN_DELETE_SELF | IN_MOVE_SELF)) != 0;
   if (self) {
     // A subdirectory's end is told by its parent.
-    if (directory.empty()) changes.events.push_back({(raw.mask & IN_DELETE_SELF) != 0 ? WatchType::kRemove : WatchType::kRename, "."});
+    if (directory.empty())
+      changes.events.push_back(
+          {(raw.mask & IN_DELETE_SELF) != 0 ? WatchType::kRemove : WatchType::kRename, "."});
     return;
   }
   if (is_staging_name(raw.name)) return;
-  std::string relative = raw.name.empty() ? (directory.empty() ? "." : directory) : below(directory, raw.name);
-  // A change of a watched subdirectory's own attributes is told twice: by itself, without a name, and by its parent.
+  std::string relative =
+      raw.name.empty() ? (directory.empty() ? "." : directory) : below(directory, raw.name);
+  // A change of a watched subdirectory's own attributes is told twice: by itself, without a name, and by its
+  // parent.
   if (raw.name.empty() && !directory.empty()) return;
   if ((raw.mask & (IN_CREATE | IN_MOVED_TO)) != 0) {
     bool known = reported_.erase(relative) > 0;
@@ -153,7 +163,8 @@ void WatchTree::handle(const Raw& raw, Changes& changes) {
 void WatchTree::directory_appeared(const std::string& relative, Changes& changes) {
   std::size_t slash = relative.rfind('/');
   bool at_top = slash == std::string::npos;
-  auto parent = open_at(top_.get(), at_top ? "." : relative.substr(0, slash), O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
+  auto parent = open_at(top_.get(), at_top ? "." : relative.substr(0, slash), O_PATH | O_DIRECTORY, 0,
+                        RESOLVE_NO_SYMLINKS);
   if (!parent.ok()) return;
   add_tree(parent->get(), at_top ? relative : relative.substr(slash + 1), relative, 0, &changes);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WatchTree: one inotify instance over a directory, or over all directories below it. Blocks on the disk: use from a
-// worker, one call at a time.
+// WatchTree: one inotify instance over a directory, or over all directories below it. Blocks on the disk: use
+// from a worker, one call at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,25 @@
 
 namespace atl::guest {
 
+// What happened, in E2B's words.
 enum class WatchType { kCreate, kWrite, kRemove, kRename, kChmod };
 std::string_view watch_type_name(WatchType type);  // "EVENT_TYPE_CREATE", ...
 
+// One change below the watched directory.
 struct WatchEvent {
   WatchType type;
   std::string name;  // relative to the watched directory; "." is that directory itself
 };
 
+// Move-only; owns the inotify instance and the watched directory.
 class WatchTree {
  public:
   // kNotFound, or kInvalid when `path` is not a directory.
   static Result<WatchTree> open(const User& user, const std::string& path, bool recursive);
 
   int fd() const { return inotify_.get(); }
-  // Takes what has happened since the last call. Directories that have appeared are watched before this returns, and
-  // what was made in them before that is reported too.
+  // Takes what has happened since the last call. Directories that have appeared are watched before this
+  // returns, and what was made in them before that is reported too.
   struct Changes {
     std::vector<WatchEvent> events;
     bool lost = false;  // more happened than the kernel or this object keeps
@@ -47,7 +50,8 @@ class WatchTree {
     std::string name;
   };
   Result<void> add(int directory, const std::string& relative);
-  void add_tree(int parent, const std::string& name, const std::string& relative, std::size_t level, Changes* report);
+  void add_tree(int parent, const std::string& name, const std::string& relative, std::size_t level,
+                Changes* report);
   void handle(const Raw& raw, Changes& changes);
   void directory_appeared(const std::string& relative, Changes& changes);
   void forget_below(const std::string& relative);

@@ -29,7 +29,8 @@ void Workers::submit(std::unique_ptr<Job> job) {
       return;
     }
   }
-  // The sandbox has used up its processes, so no thread can start. Blocking the loop is better than no answer.
+  // The sandbox has used up its processes, so no thread can start. Blocking the loop is better than no
+  // answer.
   job->run();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers: threads for system calls that may block. Unlike async::BlockingPool they are made on demand and end when
-// idle, because an idle sandbox must cost next to nothing.
+// Workers: threads for system calls that may block. Unlike async::BlockingPool they are made on demand and
+// end when idle, because an idle sandbox must cost next to nothing.
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +16,7 @@ namespace atl::guest {
 
 using async::Task;
 
+// Thread safe.
 class Workers {
  public:
   explicit Workers(std::size_t threads) : limit_(threads) {}
@@ -23,8 +24,8 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // Runs `work` on a thread and returns its value on the caller's loop. `work` must not throw and must own what it
-  // touches, or the caller must outlive it: cancelling the caller does not stop it.
+  // Runs `work` on a thread and returns its value on the caller's loop. `work` must not throw and must own
+  // what it touches, or the caller must outlive it: cancelling the caller does not stop it.
   template <class Work>
   Task<std::invoke_result_t<Work>> run(Work work) {
     using Value = std::invoke_result_t<Work>;
@@ -33,7 +34,9 @@ class Workers {
                                     async::asio::execution::outstanding_work.tracked);
     auto start = [this, home, work = std::move(work)](auto handler) mutable {
       auto job = [home, work = std::move(work), handler = std::move(handler)]() mutable {
-        auto answer = [handler = std::move(handler), value = work()]() mutable { std::move(handler)(std::move(value)); };
+        auto answer = [handler = std::move(handler), value = work()]() mutable {
+          std::move(handler)(std::move(value));
+        };
         async::asio::post(home, std::move(answer));
       };
       submit(std::make_unique<JobOf<decltype(job)>>(std::move(job)));
