@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every library that Atoll stands on, as one imported target each. All come from the distribution.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)

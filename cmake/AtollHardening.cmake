@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What a release is hardened with. Each flag is cheap; together they turn many memory bugs into a clean abort.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options(-g1 -fstack-protector-strong -fstack-clash-protection -fcf-protection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ATOLL_SANITIZE is a comma list for -fsanitize; ATOLL_FUZZ builds the libFuzzer targets.
 set(ATOLL_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 option(ATOLL_FUZZ "Build the libFuzzer targets" OFF)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # atoll_library(NAME [LINK libs...] [EXTRA patterns...])
 #   One static library from every *.cc of the current folder that is neither a test nor main.cc, and one test program
 #   NAME_test from its *_test.cc files. LINK is the layering law: a folder sees only what it lists.

@@ -56,11 +56,24 @@ use_own_node() {
   [ ! -x "$own_node_dir/bin/node" ] || PATH="$own_node_dir/bin:$PATH"
 }
 
-# Configures (once) and builds a preset: build PRESET TARGET...
+# Prepares the build tree of a preset, and builds targets in it.
+configure() {
+  cd "$root" || exit 1
+  quietly "configure $1" cmake --preset "$1"
+}
 build() {
   local preset=$1
   shift
-  cd "$root" || exit 1
-  quietly "configure $preset" cmake --preset "$preset"
-  quietly "build $preset: $*" ninja -C "build/$preset" "$@"
+  quietly "build $preset ($# targets)" ninja -C "$root/build/$preset" "$@"
+}
+
+readonly daemons=(atoll atoll-control atoll-runner atoll-guestd atoll-template)
+
+# Names of a preset's unit test programs, as the build knows them. The preset must be configured.
+unit_test_targets() {
+  ninja -C "$root/build/$1" -t targets all | sed -n 's/^\([a-z0-9_]*_test\): phony$/\1/p'
+}
+fuzz_targets() {
+  local source
+  for source in "$root"/test/fuzz/*.cc; do basename "$source" .cc | sed 's/^/fuzz_/'; done
 }
