@@ -36,6 +36,17 @@ std::optional<int> fit(const std::vector<std::string>& pattern, const std::vecto
   return literals;
 }
 
+constexpr char kBadUrl[] = "bad_url";
+
+Result<std::vector<std::string>> decode_params(std::vector<std::string> params) {
+  for (std::string& param : params) {
+    auto text = http::percent_decode(param);
+    if (!text || !valid_utf8(*text)) return make_error(Code::kInvalid, "path: bad percent-encoding").with_word(kBadUrl);
+    param = std::move(*text);
+  }
+  return params;
+}
+
 std::string_view retry_after(const Error& error) {
   int status = http_status(error.code());
   return status == 429 || status == 503 ? "1" : "";
@@ -109,7 +120,7 @@ Result<control::Principal> Router::authenticate(const http::RequestHead& head) c
   return *who;
 }
 
-Result<Router::Match> Router::match(const http::RequestHead& head) const {
+Router::Match Router::match(const http::RequestHead& head) const {
   Match best;
   std::string_view path = head.path();
   if (path.empty() || path.front() != '/') return best;
@@ -129,10 +140,7 @@ Result<Router::Match> Router::match(const http::RequestHead& head) const {
     best.route = &routes_[i];
     best.params.clear();
     for (std::size_t k = 0; k < parts.size(); ++k) {
-      if (!is_param(segments_[i][k])) continue;
-      auto text = http::percent_decode(parts[k]);
-      if (!text || !valid_utf8(*text)) return make_error(Code::kInvalid, "path: bad percent-encoding");
-      best.params.push_back(std::move(*text));
+      if (is_param(segments_[i][k])) best.params.emplace_back(parts[k]);
     }
   }
   return best;
@@ -153,7 +161,7 @@ Task<Result<json::value>> Router::read_body(http::Exchange& exchange, Body wante
 
 Task<Result<Answer>> Router::answer(http::Exchange& exchange) {
   const http::RequestHead& head = exchange.request();
-  CO_TRY(Match found, match(head));
+  Match found = match(head);
   Call call;
   call.head = &head;
   if (!found.route || found.route->auth != Auth::kNone) {
@@ -171,8 +179,10 @@ Task<Result<Answer>> Router::answer(http::Exchange& exchange) {
   if (found.route->auth == Auth::kAdmin && !call.who.admin()) {
     co_return make_error(Code::kDenied, "this needs an admin key").with_hint("use a key that was made with role admin");
   }
-  call.params = std::move(found.params);
-  CO_TRY(call.query, http::parse_query(head.query()));
+  CO_TRY(call.params, decode_params(std::move(found.params)));
+  auto query = http::parse_query(head.query());
+  if (!query) co_return std::move(query).error().with_word(kBadUrl);
+  call.query = std::move(*query);
   CO_TRY(call.body, co_await read_body(exchange, found.route->body));
   co_return co_await found.route->action(services_, call);
 }

@@ -83,12 +83,12 @@ class Router {
  private:
   struct Match {
     const Route* route = nullptr;
-    std::vector<std::string> params;
+    std::vector<std::string> params;  // still encoded
     std::string allowed;  // methods of the path, for 405
   };
   Task<Result<Answer>> answer(http::Exchange& exchange);
   Result<control::Principal> authenticate(const http::RequestHead& head) const;
-  Result<Match> match(const http::RequestHead& head) const;
+  Match match(const http::RequestHead& head) const;
   static Task<Result<json::value>> read_body(http::Exchange& exchange, Body wanted);
 
   Services& services_;

@@ -39,11 +39,15 @@ Result<void> Daemon::open() {
 
 Result<void> Daemon::bind() {
   auto handler = [this](http::Exchange& exchange) { return handle(exchange); };
-  server_ = std::make_unique<Server>(io_.get_executor(), handler, http::ServerLimits());
   for (const net::Endpoint& endpoint : options_.listen) {
-    bool plain = net::is_loopback(endpoint) || options_.plain == Plain::kAnywhere;
-    TRY(std::uint16_t port, server_->listen(endpoint, plain ? Server::PlainHttp::kServed : Server::PlainHttp::kRefused));
-    log::info("listening", {{"address", endpoint.address}, {"port", port}, {"plain", plain ? "yes" : "no"}});
+    http::ServerOptions options;
+    options.protocols.tls = tls_;
+    options.protocols.plain = net::is_loopback(endpoint) || options_.plain == Plain::kAnywhere;
+    TRY(auto listener, net::listen_tcp(io_.get_executor(), endpoint));
+    std::uint16_t port = listener->port();
+    servers_.push_back(std::make_unique<http::Server>(io_.get_executor(), std::move(listener), options, handler));
+    const char* plain = options.protocols.plain ? "yes" : "no";
+    log::info("listening", {{"address", endpoint.address}, {"port", port}, {"plain", plain}});
     if (options_.domain.find(':') == std::string::npos) options_.domain += fmt::format(":{}", port);
   }
   return {};
@@ -72,7 +76,7 @@ Result<void> Daemon::open_store() {
 Result<void> Daemon::open_tls() {
   TRY(auto identity, ensure_server_identity(options_.control_dir() + "/tls", options_.domain, system_clock()));
   TRY(auto tls, net::make_tls_server(identity));
-  server_->set_tls(std::move(tls));
+  tls_->replace(std::move(tls));
   return {};
 }
 
@@ -93,7 +97,7 @@ Task<> Daemon::renew_certificates() {
 Task<> Daemon::main_task() {
   async::asio::signal_set signals(io_, SIGTERM, SIGINT);
   service_->start();
-  server_->start();
+  for (auto& server : servers_) server->start();
   background_.spawn("certificates", renew_certificates());
   log::info("ready", {{"domain", options_.domain}});
   co_await signals.async_wait(async::use_result);
@@ -101,7 +105,7 @@ Task<> Daemon::main_task() {
   stopping_ = true;
   background_.cancel();
   co_await background_.join();
-  co_await server_->stop(kDrain);
+  for (auto& server : servers_) co_await server->stop(kDrain);
   co_await service_->stop();
 }
 

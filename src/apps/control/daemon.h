@@ -5,11 +5,14 @@
 
 #include "api/router.h"
 #include "apps/control/options.h"
-#include "apps/control/server.h"
+#include "apps/control/renewable_tls.h"
+#include "http/front/front.h"
 #include "ingress/gateway.h"
 #include "sys/fd.h"
 
 namespace atl::control_app {
+
+using async::Task;
 
 class Daemon {
  public:
@@ -37,7 +40,8 @@ class Daemon {
   std::unique_ptr<ingress::Gateway> ingress_;
   std::unique_ptr<api::Services> services_;
   std::unique_ptr<api::Router> router_;
-  std::unique_ptr<Server> server_;
+  std::shared_ptr<RenewableTls> tls_ = std::make_shared<RenewableTls>();
+  std::vector<std::unique_ptr<http::Server>> servers_;  // one per address
   async::Scope background_;
   bool stopping_ = false;
 };
