@@ -45,7 +45,7 @@ class ServerContext final : public TlsServerContext {
     if (!ssl) co_return openssl_error(Code::kInternal, "start TLS");
     SSL_set_accept_state(ssl.get());
     auto executor = co_await async::asio::this_coro::executor;
-    auto tls = std::make_unique<TlsStream>(executor, std::move(stream), std::move(ssl), std::move(prefix));
+    auto tls = std::make_unique<TlsStream>(executor, std::move(stream), std::move(ssl), prefix);
     CO_TRY_VOID(co_await tls->handshake(limit));
     auto protocol = tls->protocol();
     co_return Accepted{std::move(tls), std::move(protocol)};

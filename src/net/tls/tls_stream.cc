@@ -31,12 +31,12 @@ struct Sending {
 int TlsStream::bio_read(BIO* bio, char* out, int size) {
   auto& self = *static_cast<TlsStream*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
-  auto count = std::min(static_cast<std::size_t>(size), self.received_.size() - self.used_);
+  auto count = std::min(static_cast<std::size_t>(size), self.filled_ - self.used_);
   if (count == 0) {
     BIO_set_retry_read(bio);
     return -1;
   }
-  std::memcpy(out, self.received_.data() + self.used_, count);
+  std::memcpy(out, self.received_.get() + self.used_, count);
   self.used_ += count;
   return static_cast<int>(count);
 }
@@ -61,12 +61,10 @@ BIO_METHOD* TlsStream::bio_method() {
   return kMethod;
 }
 
-TlsStream::TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string prefix)
-    : inner_(std::move(inner)),
-      ssl_(std::move(ssl)),
-      received_(std::move(prefix)),
-      receive_size_(kSmallReceive),
-      sent_(std::move(executor)) {
+TlsStream::TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string_view prefix)
+    : inner_(std::move(inner)), ssl_(std::move(ssl)), sent_(std::move(executor)) {
+  make_receive_buffer(std::max(prefix.size(), kSmallReceive));
+  filled_ = prefix.copy(received_.get(), prefix.size());
   BIO* bio = BIO_new(bio_method());
   CHECK(bio != nullptr, "out of memory");
   BIO_set_data(bio, this);
@@ -78,20 +76,27 @@ Error TlsStream::failure(std::string_view what) const {
   return openssl_error(Code::kUnavailable, fmt::format("{} {}", what, inner_->peer()));
 }
 
+void TlsStream::make_receive_buffer(std::size_t capacity) {
+  if (capacity_ == capacity) return;
+  received_ = std::make_unique_for_overwrite<char[]>(capacity);
+  capacity_ = capacity;
+}
+
 Task<Result<bool>> TlsStream::receive() {
-  CHECK(used_ == received_.size(), "encrypted bytes left over");
-  used_ = 0;
-  received_.resize(receive_size_);
-  auto count = co_await inner_->read_some(received_);
-  received_.resize(count.ok() ? *count : 0);
-  if (!count.ok()) co_return std::move(count).error();
-  bool filled = *count == receive_size_;
-  receive_size_ = filled ? kLargeReceive : receive_size_;
-  if (*count < kSmallReceive && receive_size_ != kSmallReceive) {
-    receive_size_ = kSmallReceive;
-    received_.shrink_to_fit();
-  }
-  co_return *count > 0;
+  CHECK(used_ == filled_, "encrypted bytes left over");
+  bool large = filled_ == capacity_;
+  bool small = filled_ < kSmallReceive;
+  if (large || small) make_receive_buffer(large ? kLargeReceive : kSmallReceive);
+  used_ = filled_ = 0;
+  if (!sending_ && outgoing_.empty()) drop_large_buffers();
+  CO_TRY(std::size_t count, co_await inner_->read_some(std::span(received_.get(), capacity_)));
+  filled_ = count;
+  co_return count > 0;
+}
+
+void TlsStream::drop_large_buffers() {
+  if (outgoing_.capacity() > kOneRecord) outgoing_ = std::string();
+  if (on_its_way_.capacity() > kOneRecord) on_its_way_ = std::string();
 }
 
 Task<Result<void>> TlsStream::flush() {
@@ -99,9 +104,11 @@ Task<Result<void>> TlsStream::flush() {
   if (outgoing_.empty()) co_return success();
   sending_ = true;
   Sending guard{sending_, sent_};
-  std::string batch = std::move(outgoing_);
-  outgoing_.clear();
-  co_return co_await inner_->write_all(batch);
+  // Two buffers take turns, so that a long transfer does not allocate for each of its parts.
+  std::swap(outgoing_, on_its_way_);
+  auto sent = co_await inner_->write_all(on_its_way_);
+  on_its_way_.clear();
+  co_return sent;
 }
 
 Task<Result<void>> TlsStream::handshake(Steady::duration limit) {
@@ -139,7 +146,7 @@ Task<Result<std::size_t>> TlsStream::read_some(std::span<char> out) {
     std::size_t count = 0;
     int ok = SSL_read_ex(ssl_.get(), out.data() + total, out.size() - total, &count);
     total += count;
-    if (ok == 1 && total < out.size() && used_ < received_.size()) continue;  // more records are here already
+    if (ok == 1 && total < out.size() && used_ < filled_) continue;  // more records are here already
     int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_.get(), ok);
     if (total == 0 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_ZERO_RETURN) co_return failure("read from");
     if (!outgoing_.empty()) CO_TRY_VOID(co_await flush());
@@ -200,7 +207,7 @@ Task<Result<void>> TlsStream::shutdown_write() {
 }
 
 bool TlsStream::quiet() const {
-  return used_ == received_.size() && SSL_pending(ssl_.get()) == 0 && inner_->quiet();
+  return used_ == filled_ && SSL_pending(ssl_.get()) == 0 && inner_->quiet();
 }
 
 }  // namespace atl::net

@@ -12,7 +12,7 @@ namespace atl::net {
 class TlsStream final : public Stream {
  public:
   // `ssl` is set to its role already; `prefix` holds bytes already read from `inner`.
-  TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string prefix);
+  TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string_view prefix);
 
   Task<Result<void>> handshake(Steady::duration limit);
   std::string protocol() const;  // what ALPN agreed on, empty when nothing
@@ -34,19 +34,26 @@ class TlsStream final : public Stream {
   static long bio_control(BIO* bio, int command, long number, void* pointer);
   static BIO_METHOD* bio_method();
 
+  void make_receive_buffer(std::size_t capacity);
+
   // Fetches encrypted bytes from the peer; false when it has finished.
   Task<Result<bool>> receive();
   // Sends what OpenSSL has produced.
   Task<Result<void>> flush();
+  // A connection that waits for its peer keeps no memory for writing.
+  void drop_large_buffers();
   Result<void> encrypt(std::string_view data);
   Error failure(std::string_view what) const;
 
   StreamPtr inner_;
   SslPtr ssl_;
-  std::string received_;  // encrypted, not yet decrypted
+  // Encrypted bytes: [used_, filled_) is received and not yet decrypted.
+  std::unique_ptr<char[]> received_;
+  std::size_t capacity_ = 0;
   std::size_t used_ = 0;
-  std::size_t receive_size_;
-  std::string outgoing_;  // encrypted, not yet sent
+  std::size_t filled_ = 0;
+  std::string outgoing_;    // encrypted, not yet sent
+  std::string on_its_way_;  // what flush() is sending
   bool sending_ = false;
   async::Event sent_;
 };
