@@ -38,7 +38,11 @@ def limits(pid):
     return found
 
 
-def descriptor_class(target):
+def descriptor_class(target, replace):
+    for old, new in replace:
+        target = target.replace(old, new)
+    # Where a file of a control group is seen depends on the mounts of whoever opened it, and those go with the launcher.
+    target = re.sub(r"^.*/<instance>/<id>/", "cgroup: ", target)
     target = re.sub(r"\d{2,}", "N", target)
     target = re.sub(r":\[\d+\]", "", target)
     return re.sub(r"\(deleted\)", "", target).strip()
@@ -67,7 +71,7 @@ class Collector:
         self.slot = instance.slot(self.guest)
         self.host, self.neighbour = namespace_ids("self"), namespace_ids(neighbour_pid)
         self.own = namespace_ids(self.guest)
-        self.replace = [(sandbox.id, "<id>"), (instance.data_dir, "<data>"), (instance.run_dir, "<run>"), (instance.name, "<instance>")]
+        self.replace = [(sandbox.id, "<id>"), (instance.data_dir, "<data>"), (instance.run_dir, "<run>"), (f"/{instance.name}/", "/<instance>/")]
 
     def namespaces(self, pid):
         found = {}
@@ -135,7 +139,7 @@ class Collector:
     def whole(self, pid):
         """What is per process and not per thread."""
         fields = self.process(pid)
-        fields["descriptors"] = sorted({descriptor_class(target) for target in kernel.open_descriptors(pid).values()})
+        fields["descriptors"] = sorted({descriptor_class(target, self.replace) for target in kernel.open_descriptors(pid).values()})
         fields["environment"] = sorted(entry.split("=", 1)[0] for entry in kernel.read(f"/proc/{pid}/environ").split("\0") if entry)
         fields["cwd"] = os.readlink(f"/proc/{pid}/cwd")
         fields["mounts"] = mount_table(pid, self.replace)
@@ -151,14 +155,25 @@ EXPECTED = load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "postur
 
 
 def merged(kind):
-    """The expected document of one kind of process: the common part with its own on top."""
-    return {**EXPECTED["common"], **EXPECTED[kind]}
+    """The expected document of one kind of process: the common part with its own on top.
+
+    A masked or locked part of /proc ("?/proc/..." among the mounts) is expected exactly where this kernel has it.
+    """
+    document = {**EXPECTED["common"], **EXPECTED[kind]}
+    document["mounts"] = [text.lstrip("?") for text in document["mounts"] if not text.startswith("?") or os.path.exists(text[1:].split()[0])]
+    return document
 
 
 def differences(expected, actual, where=""):
-    """Every way in which `actual` differs, as text. A string that begins with "~" in `expected` is a regular expression."""
+    """Every way in which `actual` differs, as text.
+
+    In `expected`, a string that begins with "~" is a regular expression; a key or list item that begins with "?" may be absent.
+    """
     if isinstance(expected, dict) and isinstance(actual, dict):
         found = []
+        optional = {key[1:]: value for key, value in expected.items() if key.startswith("?")}
+        expected = {key: value for key, value in expected.items() if not key.startswith("?")}
+        expected.update({key: value for key, value in optional.items() if key in actual})
         for key in sorted(set(expected) | set(actual)):
             place = f"{where}.{key}" if where else key
             if key not in expected:
@@ -169,16 +184,15 @@ def differences(expected, actual, where=""):
                 found += differences(expected[key], actual[key], place)
         return found
     if isinstance(expected, list) and isinstance(actual, list):
-        left = list(actual)
-        missing = []
+        left, missing = list(actual), []
         for item in expected:
-            match = next((a for a in left if same(item, a)), None)
-            if match is None:
-                missing.append(item)
-            else:
+            optional = isinstance(item, str) and item.startswith("?")
+            match = next((a for a in left if same(item[1:] if optional else item, a)), None)
+            if match is not None:
                 left.remove(match)
-        return [f"{where}: missing {item!r}" for item in missing if not str(item).startswith("?")] + [
-            f"{where}: unexpected {item!r}" for item in left if not any(same(str(e).lstrip("?"), item) for e in expected)]
+            elif not optional:
+                missing.append(item)
+        return [f"{where}: missing {item!r}" for item in missing] + [f"{where}: unexpected {item!r}" for item in left]
     return [] if same(expected, actual) else [f"{where}: expected {expected!r}, found {actual!r}"]
 
 

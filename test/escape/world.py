@@ -258,7 +258,10 @@ class World:
         return facts
 
     def restore(self, facts):
-        """Undoes what a positive control did to the real host."""
+        """Undoes what a positive control did to the host."""
+        for link in set(name for _, name in socket.if_nameindex()) - set(facts["links"]):
+            if not re.match(r"atl\d", link):
+                run("ip", "link", "delete", link, check=False)
         for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname"):
             if open(path).read() != facts[path]:
                 with open(path, "w") as file:

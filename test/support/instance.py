@@ -138,9 +138,17 @@ class Instance:
         body = {"name": "base", "buildId": os.path.basename(self.template), "poolSize": self.ready, "public": True,
                 "user": "user", "workdir": "/home/user"}
         api.expect((200, 201), "POST", "/v1/templates", body)
-        if self.ready:
-            wait_until(lambda: api.call("GET", "/v1/status").json()["sandboxes"]["ready"] >= self.ready, 20, "the pool to fill")
+        self.wait_whole(api, 20)
         return api
+
+    def wait_whole(self, api, seconds):
+        """Until control and the runner have found each other and the pool is full; returns the seconds it took."""
+        def whole():
+            status = api.call("GET", "/v1/status").json()
+            return status["runner"]["connected"] and status["reconciled"] and status["sandboxes"]["ready"] >= self.ready
+        started = time.monotonic()
+        wait_until(whole, seconds, f"instance {self.name} to be whole")
+        return time.monotonic() - started
 
     def wait_ready(self, seconds=20):
         started = time.monotonic()

@@ -30,7 +30,8 @@ class MemoryStream final : public net::Stream {
     CO_TRY_VOID(take(first));
     co_return take(second);
   }
-  net::Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override {
+  net::Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                                    std::string_view third) override {
     CO_TRY_VOID(take(first));
     CO_TRY_VOID(take(second));
     co_return take(third);

@@ -33,10 +33,10 @@ int posture() {
   long keyring = raw(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
   int keyring_error = keyring < 0 ? errno : 0;
   std::printf("{\"securebits\":%ld,\"dumpable\":%ld,\"death_signal\":%d,\"umask\":\"%03o\",\"no_new_privs\":%ld,"
-              "\"seccomp\":%ld,\"keyring_errno\":\"%s\",\"cwd_is_root\":%d}\n",
+              "\"seccomp\":%ld,\"keyring_errno\":\"%s\"}\n",
               raw(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0), raw(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0), death_signal, mask,
               raw(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), raw(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0),
-              keyring_error != 0 ? ::strerrorname_np(keyring_error) : "", 0);
+              keyring_error != 0 ? ::strerrorname_np(keyring_error) : "");
   return 0;
 }
 
