@@ -91,13 +91,14 @@ void Subscriber::taken(std::size_t bytes) {
 }
 
 Process::Process(async::Executor executor, ProcessConfig config, Spawned spawned,
-                 std::uint64_t oom_kills_before)
+                 std::uint64_t oom_kills_before, Steady::duration subscriber_stall)
     : executor_(executor),
       config_(std::move(config)),
       pid_(spawned.pid),
       changed_(executor),
       input_turn_(executor),
-      oom_kills_before_(oom_kills_before) {
+      oom_kills_before_(oom_kills_before),
+      subscriber_stall_(subscriber_stall) {
   auto adopt = [&](sys::Fd& fd) { return std::make_unique<Descriptor>(executor_, fd.release()); };
   if (spawned.terminal) {
     auto copy = spawned.terminal.duplicate();
@@ -111,6 +112,14 @@ Process::Process(async::Executor executor, ProcessConfig config, Spawned spawned
   outputs_.push_back({Channel::kStderr, adopt(spawned.errors)});
 }
 
+// A reader that has taken everything begins to owe progress with the next output.
+void Process::start_clocks() {
+  auto now = Steady::now();
+  for (Subscriber* subscriber : subscribers_) {
+    if (subscriber->next_ >= ring_.end()) subscriber->progress_ = now;
+  }
+}
+
 // Holds the reader of the pipe back while a subscriber that moves would lose output.
 Task<> Process::room_for(std::size_t bytes) {
   for (;;) {
@@ -118,7 +127,7 @@ Task<> Process::room_for(std::size_t bytes) {
     auto wait_until = Steady::time_point::max();
     for (Subscriber* subscriber : subscribers_) {
       if (subscriber->cut_off_ || subscriber->next_ + capacity_ >= ring_.end() + bytes) continue;
-      auto limit = subscriber->progress_ + kSubscriberStall;
+      auto limit = subscriber->progress_ + subscriber_stall_;
       if (limit <= now) {
         subscriber->cut_off_ = true;
       } else {
@@ -135,10 +144,12 @@ Task<> Process::pump(ProcessPtr self, Output& output) {
   const std::size_t chunk = output.channel == Channel::kPty ? kPtyChunk : kPipeChunk;
   for (;;) {
     co_await room_for(chunk);
+    if (!output.descriptor->is_open()) break;
     ssize_t got = ::read(output.descriptor->native_handle(), scratch.data(), chunk);
     if (got > 0) {
       output.taken += static_cast<std::uint64_t>(got);
       if (!forgotten_) {
+        start_clocks();
         ring_.append(output.channel, {scratch.data(), static_cast<std::size_t>(got)});
         ring_.trim(capacity_);
       }
@@ -164,6 +175,19 @@ void Process::on_reaped(int wait_status) {
   }
   wake_input();
   changed_.notify_all();
+}
+
+void Process::forget() {
+  forgotten_ = true;
+  if (subscribers_.empty()) ring_.trim(0);
+}
+
+bool Process::held_open() const {
+  return std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return !output.finished; });
+}
+
+void Process::close_outputs() {
+  for (Output& output : outputs_) output.descriptor->close();
 }
 
 bool Process::output_complete(bool grace_over) const {

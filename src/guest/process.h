@@ -87,7 +87,8 @@ class Subscriber {
 // Use from its loop only.
 class Process : public std::enable_shared_from_this<Process> {
  public:
-  Process(async::Executor executor, ProcessConfig config, Spawned spawned, std::uint64_t oom_kills_before);
+  Process(async::Executor executor, ProcessConfig config, Spawned spawned, std::uint64_t oom_kills_before,
+          Steady::duration subscriber_stall);
 
   pid_t pid() const { return pid_; }
   const ProcessConfig& config() const { return config_; }
@@ -123,10 +124,16 @@ class Process : public std::enable_shared_from_this<Process> {
   };
 
   Task<> pump(ProcessPtr self, Output& output);
+  void start_clocks();
   Task<> room_for(std::size_t bytes);
   Task<> conclude(ProcessPtr self, const OomCounter& oom);
   bool output_complete(bool grace_over) const;
   void on_reaped(int wait_status);
+  // Nobody can ask for the output any more: it is only drained from now on.
+  void forget();
+  bool held_open() const;
+  // Stops draining; whoever still writes gets SIGPIPE.
+  void close_outputs();
   Outcome judge(std::uint64_t oom_kills_now) const;
   void kill_session();
 
@@ -147,15 +154,17 @@ class Process : public std::enable_shared_from_this<Process> {
   Steady::time_point reaped_at_{};
   std::optional<Outcome> outcome_;
   std::uint64_t oom_kills_before_;
+  Steady::duration subscriber_stall_;
   bool expired_ = false;
   bool killed_ = false;
-  bool forgotten_ = false;  // nobody can ask for the output any more
+  bool forgotten_ = false;
 };
 
 // All processes of the sandbox that the API knows.
 class ProcessTable {
  public:
-  ProcessTable(async::Executor executor, Workers& workers, OomCounter oom);
+  ProcessTable(async::Executor executor, Workers& workers, OomCounter oom,
+               Steady::duration subscriber_stall = kSubscriberStall);
   ~ProcessTable();
 
   struct Start {
@@ -195,8 +204,10 @@ class ProcessTable {
   Workers& workers_;
   OomCounter oom_;
   async::Scope scope_;
+  Steady::duration subscriber_stall_;
   std::unordered_map<pid_t, ProcessPtr> alive_;
-  std::list<ProcessPtr> retained_;                    // oldest first
+  std::list<ProcessPtr> retained_;             // oldest first
+  std::list<std::weak_ptr<Process>> holders_;  // forgotten, but a child holds the output open; oldest first
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most
   std::uint64_t exits_ = 0;
   std::size_t starting_ = 0;

@@ -7,8 +7,13 @@
 
 namespace atl::guest {
 
-ProcessTable::ProcessTable(async::Executor executor, Workers& workers, OomCounter oom)
-    : executor_(executor), workers_(workers), oom_(oom), scope_(executor) {}
+ProcessTable::ProcessTable(async::Executor executor, Workers& workers, OomCounter oom,
+                           Steady::duration subscriber_stall)
+    : executor_(executor),
+      workers_(workers),
+      oom_(oom),
+      scope_(executor),
+      subscriber_stall_(subscriber_stall) {}
 
 ProcessTable::~ProcessTable() = default;
 
@@ -29,8 +34,8 @@ Task<Result<ProcessPtr>> ProcessTable::start(Start start) {
 
 ProcessPtr ProcessTable::admit(Start start, Spawned spawned, Before before) {
   pid_t pid = spawned.pid;
-  auto process =
-      std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned), before.oom_kills);
+  auto process = std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned),
+                                           before.oom_kills, subscriber_stall_);
   alive_[pid] = process;
   share_memory();
   for (auto& output : process->outputs_) scope_.spawn("process output", process->pump(process, output));
@@ -64,7 +69,13 @@ Task<> ProcessTable::retire(ProcessPtr process) {
 void ProcessTable::forget(const ProcessPtr& process) {
   ProcessPtr held = process;  // the argument may be the list's own element
   retained_.remove(held);
-  held->forgotten_ = true;
+  held->forget();
+  holders_.remove_if([](const std::weak_ptr<Process>& process) { return process.expired(); });
+  if (!held->held_open()) return;
+  holders_.push_back(held);
+  if (holders_.size() <= kMaxHolders) return;
+  if (ProcessPtr oldest = holders_.front().lock()) oldest->close_outputs();
+  holders_.pop_front();
 }
 
 Task<> ProcessTable::watch_deadline(ProcessPtr process, Steady::time_point deadline) {

@@ -240,6 +240,24 @@ TEST_F(GuestProcess, SeveralReadersGetEverything) {
   EXPECT_EQ(sizes[1], 2'000'000u);
 }
 
+TEST_F(GuestProcess, AReaderThatStandsStillIsCutOffAndTheProcessGoesOn) {
+  std::string done = path("done");
+  LiveStream live(client_, kStart, script_message("head -c 30000000 /dev/zero; echo > " + done));
+  begin(live);  // and then nothing is read: socket buffers and ring fill up
+  EXPECT_TRUE(eventually([&] { return fs::exists(done); }));
+  Told told = finish(live);
+  EXPECT_EQ(text(told.error, "code"), "resource_exhausted");
+  EXPECT_THAT(text(told.error, "message"),
+              ::testing::HasSubstr(fmt::format("fromOffset {}", told.out.size())));
+  EXPECT_TRUE(told.end.empty());
+}
+
+TEST_F(GuestProcess, AReaderIsNotBlamedForASilentProcess) {
+  Told told = shell("sleep 0.5; head -c 3000000 /dev/zero");  // longer silent than a reader may stand still
+  EXPECT_EQ(told.out.size(), 3'000'000u);
+  EXPECT_TRUE(told.error.empty()) << json::serialize(told.error);
+}
+
 TEST_F(GuestProcess, ATagFindsItsProcess) {
   LiveStream live(client_, kStart, R"({"process":{"cmd":"cat"},"tag":"mine"})");
   std::int64_t pid = begin(live);

@@ -17,6 +17,18 @@ namespace {
 constexpr std::string_view kProcessService = "/process.Process/";
 constexpr std::string_view kFilesystemService = "/filesystem.Filesystem/";
 
+// Counts something for as long as it lives.
+class Counted {
+ public:
+  explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::size_t& count_;
+};
+
 Task<> respond_empty(Exchange& exchange) {
   http::ResponseHead head;
   head.status = 204;
@@ -116,12 +128,18 @@ Task<> Server::serve_files(Exchange& exchange) {
   std::int64_t now = system_clock().now().ms / 1000;
   auto allowed =
       check_file_access(request.headers, *query, reads ? "read" : "write", guest_.settings.access_token, now);
-  if (!allowed.ok())
+  if (!allowed.ok()) {
     co_await respond_error(exchange, allowed.error());
-  else if (reads)
-    co_await serve_download(guest_, exchange, std::move(*query));
-  else
-    co_await serve_upload(guest_, exchange, std::move(*query));
+    co_return;
+  }
+  // Each transfer holds a buffer, and the sandbox's memory is the client's.
+  if (guest_.transfers >= kMaxTransfers) {
+    co_await respond_error(exchange, 429, "too many transfers at the same time");
+    co_return;
+  }
+  Counted counted(guest_.transfers);
+  if (reads) co_await serve_download(guest_, exchange, std::move(*query));
+  if (!reads) co_await serve_upload(guest_, exchange, std::move(*query));
 }
 
 Task<bool> Server::serve_open(Exchange& exchange, std::string_view path) {

@@ -10,7 +10,7 @@ Guest::Guest(async::Executor loop, Options given)
       options(std::move(given)),
       file_workers(kFileThreads),
       spawn_workers(kSpawnThreads),
-      processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd)),
+      processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd), options.subscriber_stall),
       watches(loop) {}
 
 Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user) {

@@ -33,6 +33,7 @@ struct Options {
   std::string internal_token;  // hex; internal calls must carry it
   model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
   std::string run_directory;   // where /init writes its files; empty: nowhere
+  Steady::duration subscriber_stall = kSubscriberStall;
 };
 
 // Everything of one daemon. Made once; the services refer to it.
@@ -47,6 +48,7 @@ struct Guest {
   Workers spawn_workers;
   ProcessTable processes;
   WatchTable watches;
+  std::size_t transfers = 0;  // uploads and downloads under way
 };
 
 // The user of that name; empty means the default user. Blocks on the disk. kUnauthenticated for an unknown

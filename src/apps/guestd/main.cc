@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// atoll-guestd: PID 1 of a sandbox. Started by the runner with --boot-fd (proto/guest.md), or by hand with --listen.
+// atoll-guestd: PID 1 of a sandbox. Started by the runner with --boot-fd (proto/guest.md), or by hand with
+// --listen.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,11 +46,16 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     std::string_view name = argv[i];
     if (i + 1 == argc) return std::nullopt;
     std::string_view value = argv[++i];
-    if (name == "--boot-fd") out.boot_fd = parse_number<int>(value).value_or(-1);
-    else if (name == "--listen") out.listen = value;
-    else if (name == "--internal-token") out.internal_token = value;
-    else if (name == "--run-dir") out.run_directory = value;
-    else return std::nullopt;
+    if (name == "--boot-fd")
+      out.boot_fd = parse_number<int>(value).value_or(-1);
+    else if (name == "--listen")
+      out.listen = value;
+    else if (name == "--internal-token")
+      out.internal_token = value;
+    else if (name == "--run-dir")
+      out.run_directory = value;
+    else
+      return std::nullopt;
   }
   bool sandboxed = out.boot_fd >= 0;
   if (sandboxed == !out.listen.empty()) return std::nullopt;
@@ -72,6 +79,14 @@ void fill_standard_descriptors() {
   }
 }
 
+// Connections, pipes and watches of the daemon may need more than the usual soft limit.
+void raise_descriptor_limit() {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void set_close_on_exec(int fd) {
   if (fd >= 0) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
@@ -83,7 +98,8 @@ Result<guest::Options> read_boot(int fd) {
   ::close(fd);
   if (size != sizeof boot || boot.magic != model::kGuestBootMagic || boot.version != 1)
     return make_error(Code::kInvalid, "the boot descriptor does not hold a GuestBoot of version 1");
-  for (int passed : {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd, boot.cpu_usage_fd})
+  for (int passed :
+       {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd, boot.cpu_usage_fd})
     set_close_on_exec(passed);
   options.internal_token =
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
@@ -94,7 +110,8 @@ Result<guest::Options> read_boot(int fd) {
 guest::Options options_without_boot(const Arguments& arguments) {
   guest::Options options;
   model::GuestBoot& boot = options.boot;
-  boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd = -1;
+  boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd =
+      -1;
   options.internal_token = arguments.internal_token;
   options.run_directory = arguments.run_directory;
   return options;
@@ -117,7 +134,8 @@ int fail(const Error& error) {
 }
 
 int serve(const Arguments& arguments) {
-  auto options = arguments.boot_fd >= 0 ? read_boot(arguments.boot_fd) : Result(options_without_boot(arguments));
+  auto options =
+      arguments.boot_fd >= 0 ? read_boot(arguments.boot_fd) : Result(options_without_boot(arguments));
   if (!options.ok()) return fail(options.error());
   async::asio::io_context loop(1);
   auto listener = make_listener(loop.get_executor(), arguments, *options);
@@ -137,12 +155,14 @@ int serve(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--help") return std::fputs(kHelp, stdout) < 0;
-  if (argc == 2 && std::string_view(argv[1]) == "--version") return std::puts("atoll-guestd " ATOLL_VERSION) < 0;
+  if (argc == 2 && std::string_view(argv[1]) == "--version")
+    return std::puts("atoll-guestd " ATOLL_VERSION) < 0;
   auto arguments = parse_arguments(argc, argv);
   if (!arguments) return std::fputs(kHelp, stderr) < 0 ? 1 : 2;
   log::set_program("atoll-guestd");
   keep_memory_small();
   fill_standard_descriptors();
+  raise_descriptor_limit();
   guest::block_child_signals();
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(0);
