@@ -31,7 +31,7 @@ function filesOf(folder) {
 // One test file in a process of its own: what the client reads from the environment is fixed when it starts.
 function runFile(file, environment, label) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--test-reporter', `${here}lib/reporter.mjs`, here + file], {
+    const child = spawn(process.execPath, ['--test-force-exit', '--test-reporter', `${here}lib/reporter.mjs`, here + file], {
       cwd: here, env: environment, stdio: ['ignore', 'pipe', 'inherit'],
     });
     const timer = setTimeout(() => child.kill('SIGKILL'), kFileLimitMs);

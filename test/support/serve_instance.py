@@ -20,8 +20,7 @@ def main():
         if not instance.template:
             sys.exit("there is no template 'base' on this machine: build it with `atoll-template build-base`")
         instance.prepare()
-        instance.start()
-        instance.wait_ready()
+        instance.start_first()
         print(json.dumps({"url": f"http://127.0.0.1:{instance.port}", "domain": f"atoll.localhost:{instance.port}",
                           "key": instance.key(), "ca": f"{instance.data_dir}/control/tls/ca.pem"}), flush=True)
         sys.stdin.read()

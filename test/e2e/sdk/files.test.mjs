@@ -213,9 +213,11 @@ test('endless and blocking files do not hang the daemon', { timeout: 60_000 }, a
   assert.equal(await files.read('hello.txt'), 'hello');
 });
 
-test('what the user may not read is refused', async () => {
-  await shell('sudo install -m 600 -o root /dev/null /tmp/secret && echo s | sudo tee /tmp/secret > /dev/null');
-  await assert.rejects(files.read('/tmp/secret', { user: 'user' }));
+test('a link of the user does not lead to what only root may read', async () => {
+  await shell('sudo install -m 600 -o root /dev/null /tmp/secret && echo s | sudo tee /tmp/secret > /dev/null; ln -sfn /tmp/secret ~/steal');
+  await assert.rejects(files.read('steal'));
+  await assert.rejects(files.write('steal', 'x'));
+  assert.equal(await files.read('/tmp/secret', { user: 'root' }), 's\n');
 });
 
 test('a full disk is told', { timeout: 120_000 }, async () => {

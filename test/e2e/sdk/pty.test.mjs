@@ -49,7 +49,7 @@ test('user, directory and environment', async () => {
 test('control-C interrupts the program, not the shell', async () => {
   const screen = await open();
   await screen.type('echo go; sleep 300\n');
-  await screen.shows(/\ngo\r?\n/);
+  await screen.shows(/[\r\n]go\r?\n/);
   await screen.type('\x03');
   await screen.type('echo alive $((1+1))\n');
   await screen.shows(/alive 2/);
