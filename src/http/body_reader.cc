@@ -15,7 +15,8 @@ Task<Result<std::size_t>> read_raw(net::Stream& stream, InputBuffer& buffer, std
 }
 
 Error cut_short(const net::Stream& stream) {
-  return make_error(Code::kUnavailable, "{} closed the connection in the middle of a message body", stream.peer());
+  return make_error(Code::kUnavailable, "{} closed the connection in the middle of a message body",
+                    stream.peer());
 }
 
 std::span<char> at_most(std::span<char> out, std::uint64_t count) {
@@ -47,7 +48,8 @@ Task<Result<std::size_t>> BodyReader::read(net::Stream& stream, InputBuffer& buf
   co_return count;
 }
 
-Task<Result<std::size_t>> BodyReader::read_chunked(net::Stream& stream, InputBuffer& buffer, std::span<char> out) {
+Task<Result<std::size_t>> BodyReader::read_chunked(net::Stream& stream, InputBuffer& buffer,
+                                                   std::span<char> out) {
   while (chunks_.data_left() == 0) {
     if (buffer.empty()) {
       CO_TRY(std::size_t count, co_await buffer.fill(stream, kFramingWindow));

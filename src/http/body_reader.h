@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BodyReader: the body of one HTTP/1 message, in whatever way it is delimited. Data goes straight from the socket into
-// the caller's buffer when nothing is buffered.
+// BodyReader: the body of one HTTP/1 message, in whatever way it is delimited. Data goes straight from the
+// socket into the caller's buffer when nothing is buffered.
 #pragma once
 
 #include "http/chunk_decoder.h"
@@ -15,7 +15,8 @@ class BodyReader {
   BodyReader() = default;
   BodyReader(Framing framing, std::uint64_t length) : framing_(framing), left_(length) {}
 
-  // 0 = the body is complete. A body that breaks the rules gives kInvalid; a peer that ends in its middle, kUnavailable.
+  // 0 = the body is complete. A body that breaks the rules gives kInvalid; a peer that ends in its middle,
+  // kUnavailable.
   Task<Result<std::size_t>> read(net::Stream& stream, InputBuffer& buffer, std::span<char> out);
   bool done() const;
   Framing framing() const { return framing_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The chunked coding, read strictly: RFC 9112 §7.1 without extensions. It looks at the framing only, so that the data
-// of a chunk can go straight from the socket to whoever wants it.
+// The chunked coding, read strictly: RFC 9112 §7.1 without extensions. It looks at the framing only, so that
+// the data of a chunk can go straight from the socket to whoever wants it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class ChunkDecoder {
  public:
   static constexpr std::size_t kMaxTrailerBytes = 8 * 1024;
 
-  // Eats framing from the front of `input` and returns how many bytes it ate. Stops before data (data_left() > 0) and
-  // after the last chunk (done()); otherwise all input is eaten and more is needed. Extensions, bare line feeds,
-  // overlong sizes and malformed or oversized trailers give kInvalid.
+  // Eats framing from the front of `input` and returns how many bytes it ate. Stops before data (data_left()
+  // > 0) and after the last chunk (done()); otherwise all input is eaten and more is needed. Extensions, bare
+  // line feeds, overlong sizes and malformed or oversized trailers give kInvalid.
   Result<std::size_t> eat_framing(std::string_view input);
   // Tells that `count` bytes of data were taken from the stream; at most data_left().
   void took_data(std::uint64_t count);
@@ -25,7 +25,18 @@ class ChunkDecoder {
   bool done() const { return state_ == State::kDone; }
 
  private:
-  enum class State : std::uint8_t { kSize, kSizeLf, kData, kDataCr, kDataLf, kTrailerStart, kTrailer, kTrailerLf, kEndLf, kDone };
+  enum class State : std::uint8_t {
+    kSize,
+    kSizeLf,
+    kData,
+    kDataCr,
+    kDataLf,
+    kTrailerStart,
+    kTrailer,
+    kTrailerLf,
+    kEndLf,
+    kDone
+  };
   Result<void> step(char c);
   Result<void> size_digit(char c);
 

@@ -15,12 +15,15 @@ bool is_framing_field(std::string_view name) {
 Result<std::string> serialize(const RequestHead& request) {
   TRY_VOID(check_headers(request.headers));
   bool connect = request.method == "CONNECT";
-  bool target_ok = connect ? is_authority(request.target) : request.target == "*" || is_origin_form(request.target);
+  bool target_ok =
+      connect ? is_authority(request.target) : request.target == "*" || is_origin_form(request.target);
   if (!is_token(request.method) || !target_ok) {
-    return make_error(Code::kInvalid, "request cannot be sent: its method or target holds characters that are not allowed");
+    return make_error(Code::kInvalid,
+                      "request cannot be sent: its method or target holds characters that are not allowed");
   }
   if (!is_authority(request.authority)) {
-    return make_error(Code::kInvalid, "request cannot be sent: its authority is not a host name with an optional port");
+    return make_error(Code::kInvalid,
+                      "request cannot be sent: its authority is not a host name with an optional port");
   }
   std::string out;
   out.reserve(512);
@@ -51,7 +54,8 @@ Task<Result<std::unique_ptr<ClientExchange>>> Http1Client::start(RequestHead req
     CO_TRY(auto fresh, co_await connect());
     connection = std::move(fresh);
   }
-  auto exchange = std::make_unique<Http1ClientExchange>(self, std::move(connection), request, std::move(head));
+  auto exchange =
+      std::make_unique<Http1ClientExchange>(self, std::move(connection), request, std::move(head));
   CO_TRY_VOID(co_await exchange->send_request_head());
   co_return std::unique_ptr<ClientExchange>(std::move(exchange));
 }
@@ -118,13 +122,15 @@ Task<Result<std::string>> ClientExchange::read_all(std::size_t limit) {
     CO_TRY(std::size_t count, co_await read_body(std::span(out.data() + used, step)));
     used += count;
     if (count == 0) break;
-    if (used > limit) co_return make_error(Code::kTooLarge, "answer larger than the {} bytes accepted here", limit);
+    if (used > limit)
+      co_return make_error(Code::kTooLarge, "answer larger than the {} bytes accepted here", limit);
   }
   out.resize(used);
   co_return out;
 }
 
-Task<Result<Answer>> fetch(std::shared_ptr<Client> client, RequestHead request, std::string body, std::size_t limit) {
+Task<Result<Answer>> fetch(std::shared_ptr<Client> client, RequestHead request, std::string body,
+                           std::size_t limit) {
   request.has_body = !body.empty();
   if (request.has_body) request.content_length = body.size();
   CO_TRY(auto exchange, co_await client->start(std::move(request)));

@@ -19,8 +19,8 @@ using async::Task;
 class ClientExchange {
  public:
   virtual ~ClientExchange() = default;
-  // Sends request body bytes. After the last one call finish_body(). With content_length in the request head exactly
-  // that many bytes are due; otherwise the body is chunked.
+  // Sends request body bytes. After the last one call finish_body(). With content_length in the request head
+  // exactly that many bytes are due; otherwise the body is chunked.
   virtual Task<Result<void>> write_body(std::string_view data) = 0;
   virtual Task<Result<void>> finish_body() = 0;
   // The answer's head. 1xx answers are skipped, except 101. May be called while the body is still being sent.
@@ -34,6 +34,7 @@ class ClientExchange {
   virtual void set_idle_limit(Steady::duration limit) = 0;
 };
 
+// Opens a new connection to the peer.
 using Connector = std::function<Task<Result<net::StreamPtr>>()>;
 
 // Keeps at most `max_idle` idle connections to one peer. Use from one loop.
@@ -41,11 +42,13 @@ class Client : public std::enable_shared_from_this<Client> {
  public:
   virtual ~Client() = default;
   // Sends the head. `request.content_length` and `has_body` decide the framing; `authority` becomes Host.
-  // A kept connection that turns out dead before any answer byte is replaced once, when the request has no body.
+  // A kept connection that turns out dead before any answer byte is replaced once, when the request has no
+  // body.
   virtual Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) = 0;
   virtual void close_idle() = 0;
 };
 
+// Bounds of what a peer may send, and of the connections kept to it.
 struct ClientLimits {
   std::size_t head_bytes = 64 * 1024;
   std::size_t header_count = 128;
@@ -59,6 +62,7 @@ struct Answer {
   ResponseHead head;
   std::string body;
 };
-Task<Result<Answer>> fetch(std::shared_ptr<Client> client, RequestHead request, std::string body, std::size_t limit);
+Task<Result<Answer>> fetch(std::shared_ptr<Client> client, RequestHead request, std::string body,
+                           std::size_t limit);
 
 }  // namespace atl::http

@@ -17,8 +17,8 @@ Error over(std::string_view what) {
 }  // namespace
 
 Http1ClientExchange::Http1ClientExchange(std::shared_ptr<Http1Client> client,
-                                         std::unique_ptr<ClientConnection> connection, const RequestHead& request,
-                                         std::string head)
+                                         std::unique_ptr<ClientConnection> connection,
+                                         const RequestHead& request, std::string head)
     : client_(std::move(client)),
       connection_(std::move(connection)),
       method_(request.method),
@@ -53,7 +53,8 @@ Task<Result<void>> Http1ClientExchange::write_body(std::string_view data) {
   if (request_complete_) co_return make_error(Code::kInternal, "request body bytes after its end");
   auto& stream = *connection_->stream;
   if (due_) {
-    if (data.size() > *due_) co_return make_error(Code::kInternal, "request body is longer than its content-length");
+    if (data.size() > *due_)
+      co_return make_error(Code::kInternal, "request body is longer than its content-length");
     *due_ -= data.size();
     request_complete_ = *due_ == 0;
     co_return co_await stream.write_all(data);
@@ -67,7 +68,8 @@ Task<Result<void>> Http1ClientExchange::write_body(std::string_view data) {
 Task<Result<void>> Http1ClientExchange::finish_body() {
   if (!connection_) co_return over("send a request body");
   if (request_complete_) co_return success();
-  if (due_) co_return make_error(Code::kInternal, "request body ends {} bytes before its content-length", *due_);
+  if (due_)
+    co_return make_error(Code::kInternal, "request body ends {} bytes before its content-length", *due_);
   request_complete_ = true;
   co_return co_await connection_->stream->write_all("0\r\n\r\n");
 }
@@ -80,7 +82,8 @@ Task<Result<void>> Http1ClientExchange::receive_head_bytes() {
     answered_ = true;
     co_return success();
   }
-  auto gone = make_error(Code::kUnavailable, "{} closed the connection before an answer", connection.stream->peer());
+  auto gone =
+      make_error(Code::kUnavailable, "{} closed the connection before an answer", connection.stream->peer());
   if (count.ok()) co_return co_await replace_connection(std::move(gone));
   co_return co_await replace_connection(std::move(count).error());
 }
@@ -131,7 +134,8 @@ Task<Result<std::size_t>> Http1ClientExchange::read_body(std::span<char> out) {
   if (!head_read_) co_return make_error(Code::kInternal, "the answer's head has not been read yet");
   auto count = co_await body_.read(*connection_->stream, connection_->in, out);
   if (!count.ok()) keep_alive_ = false;
-  if (!count.ok() && count.error().code() == Code::kInvalid) co_return std::move(count).error().with_code(Code::kCorrupt);
+  if (!count.ok() && count.error().code() == Code::kInvalid)
+    co_return std::move(count).error().with_code(Code::kCorrupt);
   co_return count;
 }
 
@@ -144,7 +148,8 @@ net::StreamPtr Http1ClientExchange::take_stream() {
 }
 
 void Http1ClientExchange::close() {
-  // The connection stays until the exchange goes away: operations on it may be pending and end with kCancelled.
+  // The connection stays until the exchange goes away: operations on it may be pending and end with
+  // kCancelled.
   keep_alive_ = false;
   if (connection_) connection_->stream->close();
 }

@@ -4,15 +4,15 @@
 #include "http/client.h"
 
 #include "async/scope.h"
-#include "http/http1_test_util.h"
+#include "http/http1_for_test.h"
 
 namespace atl::http {
 namespace {
 
 using namespace testing;
 
-// A peer that serves each connection with the next script: it reads until it has seen `expect` bytes' worth of heads
-// (an empty line), sends the script, and closes.
+// A peer that serves each connection with the next script: it reads until it has seen `expect` bytes' worth
+// of heads (an empty line), sends the script, and closes.
 struct Peer {
   asio::io_context loop;
   std::vector<std::string> scripts;
@@ -54,11 +54,13 @@ RequestHead get(std::string target = "/") {
   return head;
 }
 
-Task<> fetch_into(std::shared_ptr<Client> client, RequestHead request, std::string body, std::optional<Result<Answer>>& out) {
+Task<> fetch_into(std::shared_ptr<Client> client, RequestHead request, std::string body,
+                  std::optional<Result<Answer>>& out) {
   out.emplace(co_await fetch(client, std::move(request), std::move(body), 1 << 20));
 }
 
-Result<Answer> fetch_from(Peer& peer, std::string script, RequestHead request = get(), ClientLimits limits = {}) {
+Result<Answer> fetch_from(Peer& peer, std::string script, RequestHead request = get(),
+                          ClientLimits limits = {}) {
   peer.scripts.push_back(std::move(script));
   auto client = make_client(peer.connector(), limits);
   std::optional<Result<Answer>> out;
@@ -79,7 +81,8 @@ TEST(Http1Client, ReadsABodyByItsLength) {
 
 TEST(Http1Client, ReadsAChunkedBody) {
   Peer peer;
-  auto got = fetch_from(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  auto got = fetch_from(
+      peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->body, "abcde");
 }
@@ -93,7 +96,8 @@ TEST(Http1Client, ReadsABodyThatEndsWithTheConnection) {
 
 TEST(Http1Client, SkipsInterimAnswers) {
   Peer peer;
-  auto got = fetch_from(peer, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n");
+  auto got = fetch_from(
+      peer, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n");
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->head.status, 204);
 }
@@ -125,16 +129,20 @@ std::string interim(int count) {
   for (int i = 0; i < count; ++i) out += "HTTP/1.1 100 Continue\r\n\r\n";
   return out + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 }
-std::string answer_with(const std::string& fields) { return "HTTP/1.1 200 OK\r\n" + fields + "\r\n\r\n3\r\nabc\r\n0\r\n\r\n"; }
+std::string answer_with(const std::string& fields) {
+  return "HTTP/1.1 200 OK\r\n" + fields + "\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+}
 
 INSTANTIATE_TEST_SUITE_P(
     All, Http1ClientRefuses,
     ::testing::Values(
-        BadAnswer{"BothLengths", answer_with("Content-Length: 3\r\nTransfer-Encoding: chunked"), Code::kCorrupt},
+        BadAnswer{"BothLengths", answer_with("Content-Length: 3\r\nTransfer-Encoding: chunked"),
+                  Code::kCorrupt},
         BadAnswer{"DuplicateLength", answer_with("Content-Length: 3\r\nContent-Length: 3"), Code::kCorrupt},
         BadAnswer{"ListOfLengths", answer_with("Content-Length: 3, 3"), Code::kCorrupt},
         BadAnswer{"OtherCoding", answer_with("Transfer-Encoding: gzip, chunked"), Code::kCorrupt},
-        BadAnswer{"CodingInHttp10", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Code::kCorrupt},
+        BadAnswer{"CodingInHttp10", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                  Code::kCorrupt},
         BadAnswer{"FoldedLine", answer_with("a: b\r\n c"), Code::kCorrupt},
         BadAnswer{"BareLineFeed", "HTTP/1.1 200 OK\nContent-Length: 0\n\n", Code::kCorrupt},
         BadAnswer{"SpaceBeforeColon", answer_with("Content-Length : 3"), Code::kCorrupt},
@@ -145,15 +153,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadAnswer{"TooManyInterimAnswers", interim(20), Code::kCorrupt},
         BadAnswer{"UnaskedSwitch", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", Code::kCorrupt},
         BadAnswer{"EndlessHead", "HTTP/1.1 200 OK\r\na: " + std::string(100'000, 'x'), Code::kCorrupt},
-        BadAnswer{"TooManyFields", [] {
+        BadAnswer{"TooManyFields",
+                  [] {
                     std::string out = "HTTP/1.1 200 OK\r\n";
                     for (int i = 0; i < 200; ++i) out += "a: b\r\n";
                     return out + "\r\n";
-                  }(), Code::kCorrupt},
+                  }(),
+                  Code::kCorrupt},
         BadAnswer{"BodyCutShort", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", Code::kUnavailable},
-        BadAnswer{"ChunksCutShort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", Code::kUnavailable},
+        BadAnswer{"ChunksCutShort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+                  Code::kUnavailable},
         BadAnswer{"BadChunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", Code::kCorrupt},
-        BadAnswer{"Nothing", "", Code::kUnavailable}, BadAnswer{"HeadCutShort", "HTTP/1.1 200 OK\r\nConte", Code::kUnavailable}),
+        BadAnswer{"Nothing", "", Code::kUnavailable},
+        BadAnswer{"HeadCutShort", "HTTP/1.1 200 OK\r\nConte", Code::kUnavailable}),
     [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Http1Client, ABodyBeyondTheLimitIsTooLarge) {
@@ -163,7 +175,8 @@ TEST(Http1Client, ABodyBeyondTheLimitIsTooLarge) {
   EXPECT_EQ(got.error().code(), Code::kTooLarge);
 }
 
-Task<> fetch_twice(std::shared_ptr<Client> client, RequestHead second, std::string body, std::vector<Result<Answer>>& out) {
+Task<> fetch_twice(std::shared_ptr<Client> client, RequestHead second, std::string body,
+                   std::vector<Result<Answer>>& out) {
   out.push_back(co_await fetch(client, get("/1"), "", 100));
   for (int i = 0; i < 8; ++i) co_await async::yield();
   out.push_back(co_await fetch(client, std::move(second), std::move(body), 100));
@@ -199,8 +212,8 @@ TEST(Http1Client, AKeptConnectionThatHasDiedIsReplacedEvenForABody) {
   EXPECT_EQ(peer.connections, 2u);
 }
 
-// The peer reads the second request on the kept connection and closes without a word, as one that was just about to
-// close an idle connection does.
+// The peer reads the second request on the kept connection and closes without a word, as one that was just
+// about to close an idle connection does.
 TEST(Http1Client, ARequestThatMeetsTheCloseOfAKeptConnectionIsRepeatedOnce) {
   asio::io_context loop;
   std::size_t connections = 0;
@@ -241,7 +254,8 @@ TEST(Http1Client, UnaskedBytesOnAKeptConnectionMakeItUnusable) {
 TEST(Http1Client, AnEarlyAnswerIsReadWhileTheBodyIsStillBeingSent) {
   asio::io_context loop;
   auto play = [](net::StreamPtr stream) -> Task<> {
-    (void)co_await stream->write_all("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+    (void)co_await stream->write_all(
+        "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
     (void)co_await stream->shutdown_write();
     co_await stream->wait_closed();
   };
@@ -325,7 +339,8 @@ TEST(Http1Client, TalksToOurServerBothWays) {
   std::string body(1'000'000, 'x');
   std::optional<Result<Answer>> out;
   auto client = make_client(connector);
-  auto run = [](std::shared_ptr<Client> c, RequestHead r, std::string b, std::optional<Result<Answer>>& o) -> Task<> {
+  auto run = [](std::shared_ptr<Client> c, RequestHead r, std::string b,
+                std::optional<Result<Answer>>& o) -> Task<> {
     co_await fetch_into(c, std::move(r), std::move(b), o);
     c->close_idle();
   };

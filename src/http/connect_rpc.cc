@@ -7,7 +7,8 @@ namespace atl::http::connect {
 
 namespace {
 constexpr std::size_t kPrefix = 5;  // one byte of flags, four of length
-// Bytes already taken are dropped from the buffer's front once there are this many, so that dropping stays cheap.
+// Bytes already taken are dropped from the buffer's front once there are this many, so that dropping stays
+// cheap.
 constexpr std::size_t kCompactAt = 64 * 1024;
 }  // namespace
 
@@ -39,9 +40,12 @@ int rpc_status(std::string_view rpc_code) {
   };
   // https://connectrpc.com/docs/protocol#error-codes, with the one table that the clients' tests use.
   static constexpr Row kRows[] = {
-      {"invalid_argument", 400}, {"failed_precondition", 400}, {"out_of_range", 400},    {"unauthenticated", 401},
-      {"permission_denied", 403}, {"not_found", 404},          {"already_exists", 409},  {"aborted", 409},
-      {"resource_exhausted", 429}, {"canceled", 499},          {"unimplemented", 501},   {"unavailable", 503},
+      {"invalid_argument", 400},   {"failed_precondition", 400},
+      {"out_of_range", 400},       {"unauthenticated", 401},
+      {"permission_denied", 403},  {"not_found", 404},
+      {"already_exists", 409},     {"aborted", 409},
+      {"resource_exhausted", 429}, {"canceled", 499},
+      {"unimplemented", 501},      {"unavailable", 503},
       {"deadline_exceeded", 504},
   };
   for (const auto& row : kRows) {
@@ -74,7 +78,8 @@ Result<std::optional<EnvelopeReader::Envelope>> EnvelopeReader::next() {
   if (rest.size() < kPrefix) return std::optional<Envelope>();
   std::uint32_t size = 0;
   for (std::size_t i = 1; i < kPrefix; ++i) size = size << 8 | static_cast<unsigned char>(rest[i]);
-  if (size > max_) return make_error(Code::kTooLarge, "message of {} bytes; at most {} are accepted", size, max_);
+  if (size > max_)
+    return make_error(Code::kTooLarge, "message of {} bytes; at most {} are accepted", size, max_);
   if (rest.size() - kPrefix < size) return std::optional<Envelope>();
 
   Envelope out{static_cast<std::uint8_t>(rest[0]), std::string(rest.substr(kPrefix, size))};

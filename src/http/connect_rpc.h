@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Connect protocol with its JSON codec: envelopes, error codes, and the JSON of errors.
-// Wire facts: https://connectrpc.com/docs/protocol (streaming: 1 flag byte, 4 bytes big-endian length, payload).
+// Wire facts: https://connectrpc.com/docs/protocol (streaming: 1 flag byte, 4 bytes big-endian length,
+// payload).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ inline constexpr std::size_t kMaxMessage = 64 * 1024 * 1024;
 std::string_view rpc_code(Code code);
 int rpc_status(std::string_view rpc_code);  // HTTP status of a unary error
 
+// One message of a stream: flags, length, and the JSON.
 std::string envelope(std::string_view json, std::uint8_t flags = 0);
 // {"code":"…","message":"…"}
 std::string error_json(const Error& error);

@@ -71,7 +71,8 @@ Refusal tokenize(llhttp_type_t type, std::string_view text, llhttp_t& parser, To
   if (well && tokens.complete) return refuse(0, "");
   if (error == HPE_INVALID_VERSION) return refuse(505, "only HTTP/1.0 and HTTP/1.1 are understood here");
   const char* reason = llhttp_get_error_reason(&parser);
-  return refuse(400, fmt::format("malformed message head: {}", reason != nullptr && *reason != '\0' ? reason : "unexpected end"));
+  return refuse(400, fmt::format("malformed message head: {}",
+                                 reason != nullptr && *reason != '\0' ? reason : "unexpected end"));
 }
 
 // The lines of the head as bytes: what llhttp repairs or lets pass is refused here.
@@ -88,8 +89,10 @@ Refusal check_lines(std::string_view text, std::size_t header_count) {
       if (line.front() == ' ' || line.front() == '\t') return refuse(400, "folded header line");
       auto colon = line.find(':');
       if (colon == std::string_view::npos) return refuse(400, "header line without a colon");
-      if (!is_token(line.substr(0, colon))) return refuse(400, "header name with characters that are not allowed");
-      if (!is_field_value(trim(line.substr(colon + 1)))) return refuse(400, "control character in a header value");
+      if (!is_token(line.substr(0, colon)))
+        return refuse(400, "header name with characters that are not allowed");
+      if (!is_field_value(trim(line.substr(colon + 1))))
+        return refuse(400, "control character in a header value");
     }
     at = end + 2;
   }
@@ -98,7 +101,8 @@ Refusal check_lines(std::string_view text, std::size_t header_count) {
 }
 
 // Content-Length and Transfer-Encoding, where any doubt is a refusal (RFC 9112 §6.1, §6.3).
-Refusal read_framing(const Headers& headers, bool http_1_1, Framing& framing, std::optional<std::uint64_t>& length) {
+Refusal read_framing(const Headers& headers, bool http_1_1, Framing& framing,
+                     std::optional<std::uint64_t>& length) {
   auto codings = headers.count("transfer-encoding");
   auto lengths = headers.count("content-length");
   if (codings > 0 && lengths > 0) return refuse(400, "both Content-Length and Transfer-Encoding");
@@ -124,10 +128,12 @@ Refusal check_request_line(std::string_view text, const HeadLimits& limits) {
   auto line = text.substr(0, text.find("\r\n"));
   auto first = line.find(' ');
   auto last = line.rfind(' ');
-  if (first == std::string_view::npos || first == last) return refuse(400, "request line is not 'METHOD target HTTP/1.1'");
+  if (first == std::string_view::npos || first == last)
+    return refuse(400, "request line is not 'METHOD target HTTP/1.1'");
   auto version = line.substr(last + 1);
   if (!version.starts_with("HTTP/")) return refuse(400, "request line without an HTTP version");
-  if (version != "HTTP/1.1" && version != "HTTP/1.0") return refuse(505, "only HTTP/1.0 and HTTP/1.1 are understood here");
+  if (version != "HTTP/1.1" && version != "HTTP/1.0")
+    return refuse(505, "only HTTP/1.0 and HTTP/1.1 are understood here");
   auto method = line.substr(0, first);
   if (!is_token(method) || method == "PRI") return refuse(400, "unknown request method");
   auto target = line.substr(first + 1, last - first - 1);
@@ -158,13 +164,15 @@ Refusal settle_target(RequestHead& head) {
   auto scheme = head.target.find("://");
   if (head.target.front() != '/' && scheme != std::string::npos) {
     auto name = std::string_view(head.target).substr(0, scheme);
-    if (!equals_ignore_case(name, "http") && !equals_ignore_case(name, "https")) return refuse(400, "unknown scheme in the target");
+    if (!equals_ignore_case(name, "http") && !equals_ignore_case(name, "https"))
+      return refuse(400, "unknown scheme in the target");
     auto rest = std::string_view(head.target).substr(scheme + 3);
     auto end = std::min(rest.find_first_of("/?"), rest.size());
     auto authority = rest.substr(0, end);
     if (!is_authority(authority)) return refuse(400, "target with a doubtful authority");
     if (head.authority.empty()) head.authority = authority;
-    if (!equals_ignore_case(authority, head.authority)) return refuse(400, "target and Host name different authorities");
+    if (!equals_ignore_case(authority, head.authority))
+      return refuse(400, "target and Host name different authorities");
     std::string path(rest.substr(end));
     if (path.empty() || path.front() == '?') path.insert(0, "/");
     head.target = std::move(path);
@@ -254,7 +262,8 @@ std::variant<ParsedResponse, Refusal> parse_response_head(std::string_view text,
   out.head.headers = std::move(tokens.headers);
   bool http_1_1 = parser.http_minor == 1;
   std::optional<std::uint64_t> length;
-  if (auto refusal = read_framing(out.head.headers, http_1_1, out.framing, length); refusal.status != 0) return refusal;
+  if (auto refusal = read_framing(out.head.headers, http_1_1, out.framing, length); refusal.status != 0)
+    return refusal;
   int status = out.head.status;
   out.keep_alive = http_1_1 && !out.head.headers.has_token("connection", "close");
   bool bodiless = status < 200 || status == 204 || status == 304 || method == "HEAD" ||

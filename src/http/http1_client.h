@@ -18,6 +18,7 @@ struct ClientConnection {
   bool reused = false;  // has carried an exchange before
 };
 
+// The pool of kept connections. Exchanges hold it alive.
 class Http1Client final : public Client {
  public:
   Http1Client(Connector connector, ClientLimits limits) : connector_(std::move(connector)), limits_(limits) {}
@@ -42,6 +43,7 @@ class Http1Client final : public Client {
   bool expiry_watched_ = false;
 };
 
+// One request and its answer on a connection that it owns until the end.
 class Http1ClientExchange final : public ClientExchange {
  public:
   Http1ClientExchange(std::shared_ptr<Http1Client> client, std::unique_ptr<ClientConnection> connection,

@@ -26,7 +26,8 @@ Result<void> client_result(Result<void> result) {
 }
 
 bool is_framing_field(std::string_view name) {
-  return name == "connection" || name == "transfer-encoding" || name == "content-length" || name == "keep-alive";
+  return name == "connection" || name == "transfer-encoding" || name == "content-length" ||
+         name == "keep-alive";
 }
 
 void append_field(std::string& out, std::string_view name, std::string_view value) {
@@ -73,15 +74,18 @@ Result<std::string> Http1Exchange::make_head(ResponseHead head) {
   auto length = head.headers.find("content-length");
   std::optional<std::uint64_t> declared;
   if (length) declared = parse_content_length(*length);
-  if (length && !declared) return make_error(Code::kInvalid, "content-length '{}' is not a number", printable(*length));
+  if (length && !declared)
+    return make_error(Code::kInvalid, "content-length '{}' is not a number", printable(*length));
 
   sends_body_ = request_.method != "HEAD" && !no_body_status;
   if (sends_body_) due_ = declared;
   chunked_ = sends_body_ && !declared && request_.version == 11;
   bool until_close = sends_body_ && !declared && !chunked_;
-  // A client that still waits for "100 Continue" may or may not send its body now; only a new connection is certain.
+  // A client that still waits for "100 Continue" may or may not send its body now; only a new connection is
+  // certain.
   bool body_uncertain = expects_continue_ && !body_.done();
-  if (until_close || body_uncertain || connection_.draining() || head.headers.has_token("connection", "close")) {
+  if (until_close || body_uncertain || connection_.draining() ||
+      head.headers.has_token("connection", "close")) {
     keep_alive_ = false;
   }
 
@@ -101,9 +105,11 @@ Result<std::string> Http1Exchange::make_head(ResponseHead head) {
 }
 
 Result<void> Http1Exchange::count_body(std::size_t size) {
-  if (!head_sent_ || finished_) return make_error(Code::kInternal, "body bytes outside of the answer to {}", request_.target);
+  if (!head_sent_ || finished_)
+    return make_error(Code::kInternal, "body bytes outside of the answer to {}", request_.target);
   if (!due_) return success();
-  if (size > *due_) return make_error(Code::kInternal, "answer to {} is longer than its content-length", request_.target);
+  if (size > *due_)
+    return make_error(Code::kInternal, "answer to {} is longer than its content-length", request_.target);
   *due_ -= size;
   return success();
 }
@@ -161,7 +167,8 @@ Task<> Http1Exchange::wait_client_gone() {
 
 Task<Result<net::StreamPtr>> Http1Exchange::upgrade(ResponseHead head) {
   if (gone() || head_sent_ || !body_.done()) {
-    co_return make_error(Code::kInternal, "upgrade of {}: only before an answer and after the body", request_.target);
+    co_return make_error(Code::kInternal, "upgrade of {}: only before an answer and after the body",
+                         request_.target);
   }
   CO_TRY_VOID(check_headers(head.headers));
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason());

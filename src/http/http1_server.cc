@@ -61,7 +61,8 @@ Task<bool> Http1Connection::receive_head_bytes() {
     if (count.error().code() != Code::kDeadline) co_return false;
   }
   // A connection on which nothing was asked is closed without a word.
-  if (!in_.empty()) co_await refuse({408, "the request head took too long to arrive"});
+  Refusal too_slow{408, "the request head took too long to arrive"};
+  if (!in_.empty()) co_await refuse(std::move(too_slow));
   co_return false;
 }
 
@@ -93,8 +94,10 @@ Task<std::optional<ParsedRequest>> Http1Connection::next_request() {
 
 Task<> Http1Connection::refuse(Refusal refusal) {
   auto body = error_body(refusal.status, refusal.message);
-  auto head = fmt::format("HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n"
-                          "connection: close\r\n\r\n", refusal.status, reason_phrase(refusal.status), body.size());
+  auto head = fmt::format(
+      "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n"
+      "connection: close\r\n\r\n",
+      refusal.status, reason_phrase(refusal.status), body.size());
   stream_->set_idle_limit(kLingerTime);
   auto written = co_await stream_->write_all(head, body);
   if (written.ok()) co_await linger();
@@ -130,7 +133,8 @@ Task<bool> Http1Connection::serve(ParsedRequest request) {
     if (stream_) stream_->close(net::Stream::Close::kReset);
     co_return false;
   }
-  if (!thrown.empty()) log::error("request handler threw", {{"target", exchange.request().path()}, {"what", thrown}});
+  if (!thrown.empty())
+    log::error("request handler threw", {{"target", exchange.request().path()}, {"what", thrown}});
   if (exchange.gone()) co_return false;
   if (!exchange.head_sent()) {
     ResponseHead head{.status = 500};

@@ -11,6 +11,7 @@
 
 namespace atl::http {
 
+// Reads request after request from its stream and runs the handler for each.
 class Http1Connection {
  public:
   Http1Connection(net::StreamPtr stream, std::string_view prefix, bool secure, const ServerLimits& limits,
@@ -30,8 +31,8 @@ class Http1Connection {
   // Runs the handler and completes the exchange. False when the connection cannot be used any more.
   Task<bool> serve(ParsedRequest request);
   Task<> refuse(Refusal refusal);
-  // Keeps reading for a moment after the last answer: closing with unread bytes would send RST, and that can destroy
-  // the answer before the client has read it (RFC 9112 §9.6).
+  // Keeps reading for a moment after the last answer: closing with unread bytes would send RST, and that can
+  // destroy the answer before the client has read it (RFC 9112 §9.6).
   Task<> linger();
   HeadLimits head_limits() const { return {limits_.head_bytes, limits_.header_count, limits_.target_bytes}; }
   bool draining() const { return drain_ != nullptr && drain_->requested(); }
@@ -46,6 +47,7 @@ class Http1Connection {
   Steady::time_point head_started_;
 };
 
+// One request of the connection; at most one exists at a time.
 class Http1Exchange final : public Exchange {
  public:
   Http1Exchange(Http1Connection& connection, ParsedRequest request);
@@ -64,7 +66,8 @@ class Http1Exchange final : public Exchange {
   bool gone() const { return aborted_ || upgraded_; }
   bool keep_alive() const { return keep_alive_ && !gone(); }
   bool body_read() const { return body_.done(); }
-  // Reads what is left of a small request body, so that the connection can be used again. False when it is too much.
+  // Reads what is left of a small request body, so that the connection can be used again. False when it is
+  // too much.
   Task<bool> discard_body();
 
  private:

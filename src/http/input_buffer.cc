@@ -39,7 +39,8 @@ void InputBuffer::make_room(std::size_t wanted) {
 
 Task<Result<std::size_t>> InputBuffer::fill(net::Stream& stream, std::size_t limit) {
   auto held = end_ - begin_;
-  if (held >= limit) co_return make_error(Code::kTooLarge, "more than {} bytes from {}", limit, stream.peer());
+  if (held >= limit)
+    co_return make_error(Code::kTooLarge, "more than {} bytes from {}", limit, stream.peer());
   make_room(1);
   auto room = std::min(capacity_ - end_, limit - held);
   CO_TRY(std::size_t count, co_await stream.read_some(std::span(bytes_.get() + end_, room)));

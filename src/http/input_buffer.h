@@ -11,6 +11,7 @@ namespace atl::http {
 
 using async::Task;
 
+// Grows by need up to the limit that each read names.
 class InputBuffer {
  public:
   static constexpr std::size_t kInitial = 4 * 1024;

@@ -41,9 +41,7 @@ bool Headers::has_token(std::string_view name, std::string_view token) const {
   return false;
 }
 
-std::string_view RequestHead::path() const {
-  return std::string_view(target).substr(0, target.find('?'));
-}
+std::string_view RequestHead::path() const { return std::string_view(target).substr(0, target.find('?')); }
 
 std::string_view RequestHead::query() const {
   auto mark = target.find('?');
@@ -154,9 +152,11 @@ Result<std::vector<std::pair<std::string, std::string>>> parse_query(std::string
     if (part.empty()) continue;
     auto equals = part.find('=');
     auto key = percent_decode(part.substr(0, equals), Plus::kSpace);
-    auto value = percent_decode(equals == std::string_view::npos ? "" : part.substr(equals + 1), Plus::kSpace);
+    auto value =
+        percent_decode(equals == std::string_view::npos ? "" : part.substr(equals + 1), Plus::kSpace);
     if (!key || !value) {
-      return make_error(Code::kInvalid, "query part '{}' has a bad percent escape", printable(part.substr(0, 64)));
+      return make_error(Code::kInvalid, "query part '{}' has a bad percent escape",
+                        printable(part.substr(0, 64)));
     }
     out.emplace_back(*std::move(key), *std::move(value));
   }

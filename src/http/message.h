@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of HTTP: header fields, request heads, response heads. The same for every version of the protocol.
+// The values of HTTP: header fields, request heads, response heads. The same for every version of the
+// protocol.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +40,16 @@ class Headers {
   std::vector<Header> list_;
 };
 
+// A request without its body.
 struct RequestHead {
-  std::string method;     // upper case token, "GET"
-  std::string target;     // origin-form as received: "/a%20b?x=1"; absolute-form is reduced to it; "*" for OPTIONS
-  std::string authority;  // Host or :authority as received, may be empty in HTTP/1.0
-  Headers headers;        // Host is in `authority`, not here
-  int version = 11;       // 10, 11 or 20
-  bool secure = false;    // arrived over TLS
-  std::string peer;       // for logs
+  std::string method;  // upper case token, "GET"
+  std::string
+      target;  // origin-form as received: "/a%20b?x=1"; absolute-form is reduced to it; "*" for OPTIONS
+  std::string authority;                        // Host or :authority as received, may be empty in HTTP/1.0
+  Headers headers;                              // Host is in `authority`, not here
+  int version = 11;                             // 10, 11 or 20
+  bool secure = false;                          // arrived over TLS
+  std::string peer;                             // for logs
   std::optional<std::uint64_t> content_length;  // absent for chunked or HTTP/2 without one
   bool has_body = false;
 
@@ -54,6 +57,7 @@ struct RequestHead {
   std::string_view query() const;  // after '?', empty when none
 };
 
+// An answer without its body.
 struct ResponseHead {
   int status = 200;
   Headers headers;  // framing fields are set by the writer; content-length may be given when known
@@ -62,7 +66,8 @@ struct ResponseHead {
 
 std::string_view reason_phrase(int status);  // "Not Found"
 
-// Strict percent-decoding; nullopt on a bad escape or on NUL. `plus` also turns '+' into a space (query strings).
+// Strict percent-decoding; nullopt on a bad escape or on NUL. `plus` also turns '+' into a space (query
+// strings).
 enum class Plus : bool { kLiteral, kSpace };
 std::optional<std::string> percent_decode(std::string_view text, Plus plus = Plus::kLiteral);
 std::string percent_encode(std::string_view text);  // everything but unreserved characters

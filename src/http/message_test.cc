@@ -31,7 +31,8 @@ TEST(Headers, TokensAreFoundInListsWithoutCase) {
 TEST(Percent, DecodesStrictly) {
   EXPECT_EQ(percent_decode("a%20b%2Fc+d"), "a b/c+d");
   EXPECT_EQ(percent_decode("a+b", Plus::kSpace), "a b");
-  for (auto text : {"%", "%2", "a%", "%zz", "%2g", "%00", "x%0"}) EXPECT_EQ(percent_decode(text), std::nullopt) << text;
+  for (auto text : {"%", "%2", "a%", "%zz", "%2g", "%00", "x%0"})
+    EXPECT_EQ(percent_decode(text), std::nullopt) << text;
   EXPECT_EQ(percent_decode("%ff"), "\xff");
 }
 
@@ -67,7 +68,8 @@ TEST(Authority, IsAHostWithAnOptionalPort) {
   for (auto text : {"a", "a.b:80", "127.0.0.1", "[::1]", "[::1]:80", "49983-x.atoll.localhost:7400"}) {
     EXPECT_TRUE(is_authority(text)) << text;
   }
-  for (auto text : {"", ":80", "a:", "a:0", "a:65536", "a b", "a@b", "a/b", "[::1", "::1", "[]", "a:b:c", "[::1]x", "ä"}) {
+  for (auto text : {"", ":80", "a:", "a:0", "a:65536", "a b", "a@b", "a/b", "[::1", "::1", "[]", "a:b:c",
+                    "[::1]x", "ä"}) {
     EXPECT_FALSE(is_authority(text)) << text;
   }
 }

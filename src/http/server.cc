@@ -22,12 +22,14 @@ Task<Result<std::string>> Exchange::read_all(std::size_t limit) {
   for (;;) {
     // One byte more than the limit, so that a body of exactly the limit is told from a longer one.
     auto step = std::min(kReadStep, limit + 1 - used);
-    if (request_.content_length) step = std::min(step, static_cast<std::size_t>(*request_.content_length) - used + 1);
+    if (request_.content_length)
+      step = std::min(step, static_cast<std::size_t>(*request_.content_length) - used + 1);
     out.resize(used + step);
     CO_TRY(std::size_t count, co_await read_body(std::span(out.data() + used, step)));
     used += count;
     if (count == 0) break;
-    if (used > limit) co_return make_error(Code::kTooLarge, "request body larger than the {} bytes accepted here", limit);
+    if (used > limit)
+      co_return make_error(Code::kTooLarge, "request body larger than the {} bytes accepted here", limit);
   }
   out.resize(used);
   co_return out;
@@ -44,7 +46,8 @@ Task<Result<void>> Exchange::respond(ResponseHead head, std::string body) {
   if (!bodiless && !head.headers.find("content-length")) {
     head.headers.add("content-length", std::to_string(body.size()));
   }
-  CO_TRY_VOID(co_await send_head_and(std::move(head), bodiless ? std::string_view() : std::string_view(body)));
+  if (bodiless) body.clear();
+  CO_TRY_VOID(co_await send_head_and(std::move(head), body));
   co_return co_await finish();
 }
 

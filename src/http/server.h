@@ -15,7 +15,8 @@ namespace atl::http {
 
 using async::Task;
 
-// Bounds of one server. Each refusal has its status: 431 for heads, 413 for bodies read whole, 408 for slow heads.
+// Bounds of one server. Each refusal has its status: 431 for heads, 413 for bodies read whole, 408 for slow
+// heads.
 struct ServerLimits {
   std::size_t head_bytes = 64 * 1024;
   std::size_t header_count = 128;
@@ -34,7 +35,8 @@ class Exchange {
   const RequestHead& request() const { return request_; }
   RequestHead& request() { return request_; }
 
-  // Reads request body bytes; 0 = complete. A broken or ambiguous body gives kInvalid, a lost peer kCancelled.
+  // Reads request body bytes; 0 = complete. A broken or ambiguous body gives kInvalid, a lost peer
+  // kCancelled.
   virtual Task<Result<std::size_t>> read_body(std::span<char> out) = 0;
   // The whole body, at most `limit` bytes (kTooLarge beyond).
   Task<Result<std::string>> read_all(std::size_t limit);
@@ -49,12 +51,13 @@ class Exchange {
   virtual Task<Result<void>> finish() = 0;
   // Head and body in one write. For HEAD requests the body is not sent.
   Task<Result<void>> respond(ResponseHead head, std::string body);
-  // Breaks the answer off: the client sees a broken connection (HTTP/1) or RST_STREAM (HTTP/2), never a clean end.
+  // Breaks the answer off: the client sees a broken connection (HTTP/1) or RST_STREAM (HTTP/2), never a clean
+  // end.
   virtual void abort() = 0;
   // Completes when the client has gone away, or the exchange is over. For streams that are idle.
   virtual Task<> wait_client_gone() = 0;
-  // Turns the connection into a raw stream: writes `head` (101, or 200 for CONNECT) and hands over the stream, with
-  // bytes already received first. Only HTTP/1.1; kUnsupported otherwise.
+  // Turns the connection into a raw stream: writes `head` (101, or 200 for CONNECT) and hands over the
+  // stream, with bytes already received first. Only HTTP/1.1; kUnsupported otherwise.
   virtual Task<Result<net::StreamPtr>> upgrade(ResponseHead head) = 0;
   // Lifts or sets the no-progress limit of this exchange (zero: none).
   virtual void set_idle_limit(Steady::duration limit) = 0;
@@ -66,12 +69,12 @@ class Exchange {
   bool head_sent_ = false;
 };
 
-// Answers one request. If it returns without having sent a head, the client gets 500; if it returns with the body
-// unfinished, the answer is aborted.
+// Answers one request. If it returns without having sent a head, the client gets 500; if it returns with the
+// body unfinished, the answer is aborted.
 using Handler = std::function<Task<>(Exchange&)>;
 
-// Lets the owner of a connection ask it to end: at once when it is idle, else after the exchanges that are running.
-// Outlives the connection's task.
+// Lets the owner of a connection ask it to end: at once when it is idle, else after the exchanges that are
+// running. Outlives the connection's task.
 class Drain {
  public:
   void request() {
@@ -90,7 +93,8 @@ class Drain {
 // The body of an answer that the server gives without a handler: {"code":400,"message":"…"}.
 std::string error_body(int status, std::string_view message);
 
-// Serves HTTP/1.1 on `stream` until the connection ends. `prefix` = bytes already read. `secure` marks requests.
+// Serves HTTP/1.1 on `stream` until the connection ends. `prefix` = bytes already read. `secure` marks
+// requests.
 Task<> serve_http1(net::StreamPtr stream, std::string prefix, bool secure, const ServerLimits& limits,
                    const Handler& handler, Drain* drain = nullptr);
 

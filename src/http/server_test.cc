@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/http1_test_util.h"
+#include "http/http1_for_test.h"
 
 namespace atl::http {
 namespace {
@@ -13,7 +13,8 @@ TEST(Http1Server, AnswersASimpleRequest) {
 
 TEST(Http1Server, AnswersPipelinedRequestsInOrder) {
   std::string one = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
-  std::string two = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n";
+  std::string two =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n";
   auto got = talk(one + two + one, answer_echo);
   EXPECT_EQ(count_of(got.answer, "200 OK"), 3u);
   EXPECT_LT(got.answer.find("abc"), got.answer.find("def"));
@@ -42,12 +43,15 @@ TEST_P(Http1Refuses, WithAnErrorInJsonAndClose) {
   auto got = talk(GetParam().request, handler);
   EXPECT_EQ(status_of(got.answer), GetParam().status) << got.answer;
   EXPECT_NE(got.answer.find("connection: close"), std::string::npos);
-  EXPECT_NE(got.answer.find("{\"code\":" + std::to_string(GetParam().status) + ",\"message\":\""), std::string::npos);
+  EXPECT_NE(got.answer.find("{\"code\":" + std::to_string(GetParam().status) + ",\"message\":\""),
+            std::string::npos);
   EXPECT_EQ(count_of(got.answer, "connection: close"), 1u);
   EXPECT_FALSE(called);
 }
 
-std::string with_header(const std::string& line) { return "POST / HTTP/1.1\r\nHost: x\r\n" + line + "\r\n\r\n0\r\n\r\n"; }
+std::string with_header(const std::string& line) {
+  return "POST / HTTP/1.1\r\nHost: x\r\n" + line + "\r\n\r\n0\r\n\r\n";
+}
 std::string with_line(const std::string& line) { return line + "\r\nHost: x\r\n\r\n"; }
 
 std::string many_headers(int count) {
@@ -71,9 +75,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"OtherCoding", with_header("Transfer-Encoding: xchunked"), 400},
         Refused{"CodingList", with_header("Transfer-Encoding: gzip, chunked"), 400},
         Refused{"ChunkedTwice", with_header("Transfer-Encoding: chunked, chunked"), 400},
-        Refused{"DuplicateCoding", with_header("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"), 400},
+        Refused{"DuplicateCoding", with_header("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+                400},
         Refused{"IdentityCoding", with_header("Transfer-Encoding: identity"), 400},
-        Refused{"CodingWithVerticalTab", with_header("Transfer-Encoding: \x0b" "chunked"), 400},
+        Refused{"CodingWithVerticalTab",
+                with_header("Transfer-Encoding: \x0b"
+                            "chunked"),
+                400},
         Refused{"CodingInHttp10", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
         Refused{"BareLineFeed", "GET / HTTP/1.1\nHost: x\n\n", 400},
         Refused{"BareLineFeedInHeaders", "GET / HTTP/1.1\r\nHost: x\na: b\r\n\r\n", 400},
@@ -84,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"ControlInValue", with_header("a: b\x01"), 400},
         Refused{"DeleteInValue", with_header("a: b\x7f"), 400},
         Refused{"SpaceBeforeColon", with_header("Content-Length : 5"), 400},
-        Refused{"EmptyHeaderName", with_header(": x"), 400},
-        Refused{"NoColon", with_header("nonsense"), 400},
+        Refused{"EmptyHeaderName", with_header(": x"), 400}, Refused{"NoColon", with_header("nonsense"), 400},
         Refused{"NonAsciiHeaderName", with_header("\xc3\xa4: x"), 400},
         Refused{"MissingHost", "GET / HTTP/1.1\r\n\r\n", 400},
         Refused{"DuplicateHost", with_header("Host: x"), 400},
@@ -97,8 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"BadMethodToken", with_line("G{T / HTTP/1.1"), 400},
         Refused{"LowerCaseMethod", with_line("get / HTTP/1.1"), 400},
         Refused{"UnknownMethod", with_line("FROB / HTTP/1.1"), 400},
-        Refused{"Http2Preface", with_line("PRI * HTTP/2.0"), 505},
-        Refused{"Http09", "GET /a\r\n\r\n", 400},
+        Refused{"Http2Preface", with_line("PRI * HTTP/2.0"), 505}, Refused{"Http09", "GET /a\r\n\r\n", 400},
         Refused{"Http12", with_line("GET / HTTP/1.2"), 505},
         Refused{"Http3", with_line("GET / HTTP/3.0"), 505},
         Refused{"LowerCaseVersion", with_line("GET / http/1.1"), 400},
@@ -160,7 +166,9 @@ TEST(Http1Server, ByteByByteIsTheSameAsAtOnce) {
   auto [client, server] = net::stream_pair(loop.get_executor());
   Handler handler = answer_echo;
   asio::co_spawn(loop, serve_http1(std::move(server), "", false, limits, handler), asio::detached);
-  std::string request = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: v\r\n\r\n";
+  std::string request =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: v\r\n\r\n";
   auto trickle = [](net::Stream& stream, std::string text) -> Task<> {
     for (char c : text) {
       (void)co_await stream.write_all(std::string_view(&c, 1));
@@ -178,17 +186,21 @@ TEST(Http1Server, ByteByByteIsTheSameAsAtOnce) {
 
 class ChunkedBodyRefused : public ::testing::TestWithParam<const char*> {};
 TEST_P(ChunkedBodyRefused, With400) {
-  auto got = talk(std::string("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") + GetParam(), answer_echo);
+  auto got =
+      talk(std::string("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") + GetParam(),
+           answer_echo);
   EXPECT_EQ(status_of(got.answer), 400) << got.answer;
   EXPECT_NE(got.answer.find("connection: close"), std::string::npos);
 }
 INSTANTIATE_TEST_SUITE_P(All, ChunkedBodyRefused,
-                         ::testing::Values("3;ext=1\r\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n",
-                                           "3\r\nabcd\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
-                                           " 3\r\nabc\r\n0\r\n\r\n", "\r\nabc\r\n0\r\n\r\n", "g\r\n", "-1\r\n",
-                                           "fffffffffffffffff\r\n", "0000000000000000003\r\nabc\r\n0\r\n\r\n",
-                                           "0\r\nnocolon\r\n\r\n", "0\r\n: x\r\n\r\n", "0\r\na b: x\r\n\r\n",
-                                           "0\r\n a: x\r\n\r\n", "0\r\na: x\n\r\n", "3\r\nabc\r\n0\r\na: \x01\r\n\r\n"));
+                         ::testing::Values("3;ext=1\r\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n",
+                                           "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n",
+                                           "+3\r\nabc\r\n0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
+                                           " 3\r\nabc\r\n0\r\n\r\n", "\r\nabc\r\n0\r\n\r\n", "g\r\n",
+                                           "-1\r\n", "fffffffffffffffff\r\n",
+                                           "0000000000000000003\r\nabc\r\n0\r\n\r\n", "0\r\nnocolon\r\n\r\n",
+                                           "0\r\n: x\r\n\r\n", "0\r\na b: x\r\n\r\n", "0\r\n a: x\r\n\r\n",
+                                           "0\r\na: x\n\r\n", "3\r\nabc\r\n0\r\na: \x01\r\n\r\n"));
 
 TEST(Http1Server, ATrailerIsBounded) {
   std::string trailer = "0\r\nx: " + std::string(9000, 'y') + "\r\n\r\n";
@@ -212,10 +224,13 @@ TEST(Http1Server, ABodyBeyondTheLimitIsTooLarge) {
     ResponseHead head{.status = body.ok() ? 200 : http_status(body.error().code())};
     (void)co_await exchange.respond(std::move(head), "");
   };
-  EXPECT_EQ(status_of(talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", handler).answer), 413);
-  std::string chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n";
+  EXPECT_EQ(status_of(talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", handler).answer),
+            413);
+  std::string chunked =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n";
   EXPECT_EQ(status_of(talk(chunked, handler).answer), 413);
-  EXPECT_EQ(status_of(talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd", handler).answer), 200);
+  EXPECT_EQ(status_of(talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd", handler).answer),
+            200);
 }
 
 TEST(Http1Server, ASlowHeadIs408) {
@@ -247,29 +262,34 @@ TEST(Http1Server, AStalledBodyEndsWithDeadline) {
     auto body = co_await exchange.read_all(100);
     if (!body.ok()) code = body.error().code();
   };
-  auto got = talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", handler, limits, Then::kStayOpen);
+  auto got =
+      talk("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", handler, limits, Then::kStayOpen);
   EXPECT_EQ(code, Code::kDeadline);
   EXPECT_EQ(status_of(got.answer), 500);
 }
 
 TEST(Http1Server, ContinueIsSentWhenTheHandlerReads) {
-  auto got = talk("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", answer_echo);
+  auto got =
+      talk("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", answer_echo);
   EXPECT_TRUE(got.answer.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")) << got.answer;
 }
 
 TEST(Http1Server, ContinueIsNotSentWhenTheHandlerDoesNotRead) {
-  auto got = talk("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n", answer_ok, {}, Then::kStayOpen);
+  auto got = talk("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+                  answer_ok, {}, Then::kStayOpen);
   EXPECT_TRUE(got.answer.starts_with("HTTP/1.1 200 OK\r\n")) << got.answer;
   EXPECT_NE(got.answer.find("connection: close"), std::string::npos);
 }
 
 TEST(Http1Server, AnUnreadBodyIsDiscardedAndTheConnectionKept) {
-  std::string request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x');
+  std::string request =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x');
   EXPECT_EQ(count_of(talk(request + request, answer_ok).answer, "200 OK"), 2u);
 }
 
 TEST(Http1Server, AHugeUnreadBodyClosesTheConnection) {
-  std::string request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + std::string(400'000, 'x');
+  std::string request =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + std::string(400'000, 'x');
   EXPECT_EQ(count_of(talk(request + request, answer_ok).answer, "200 OK"), 1u);
 }
 
@@ -281,7 +301,8 @@ TEST(Http1Server, HeadNoContentAndNotModifiedHaveNoBody) {
     (void)co_await exchange.respond(std::move(head), "must not be sent");
   };
   EXPECT_EQ(talk("GET /204 HTTP/1.1\r\nHost: x\r\n\r\n", handler).answer, "HTTP/1.1 204 No Content\r\n\r\n");
-  EXPECT_EQ(talk("GET /304 HTTP/1.1\r\nHost: x\r\n\r\n", handler).answer, "HTTP/1.1 304 Not Modified\r\n\r\n");
+  EXPECT_EQ(talk("GET /304 HTTP/1.1\r\nHost: x\r\n\r\n", handler).answer,
+            "HTTP/1.1 304 Not Modified\r\n\r\n");
 }
 
 Task<> stream_parts(Exchange& exchange) {
@@ -295,8 +316,8 @@ Task<> stream_parts(Exchange& exchange) {
 
 TEST(Http1Server, ABodyWithoutLengthIsChunkedInHttp11) {
   auto got = talk("GET / HTTP/1.1\r\nHost: x\r\n\r\n", stream_parts);
-  EXPECT_EQ(got.answer, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n14\r\n" + std::string(20, 'x') +
-                            "\r\n0\r\n\r\n");
+  EXPECT_EQ(got.answer, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n14\r\n" +
+                            std::string(20, 'x') + "\r\n0\r\n\r\n");
 }
 
 TEST(Http1Server, ABodyWithoutLengthEndsWithTheConnectionInHttp10) {
@@ -336,7 +357,8 @@ TEST(Http1Server, FramingHeadersOfTheHandlerAreIgnored) {
     head.headers.add("connection", "keep-alive, x");
     (void)co_await exchange.respond(std::move(head), "ok");
   };
-  EXPECT_EQ(talk("GET / HTTP/1.1\r\nHost: x\r\n\r\n", handler).answer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  EXPECT_EQ(talk("GET / HTTP/1.1\r\nHost: x\r\n\r\n", handler).answer,
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
 }
 
 TEST(Http1Server, AnUnfinishedAnswerBreaksTheConnection) {
@@ -429,8 +451,10 @@ TEST(Http1Server, UpgradeHandsOverTheStreamWithBytesAlreadyReceived) {
       (void)co_await (*stream)->write_all(std::string_view(buffer, *count));
     }
   };
-  auto got = talk("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nraw bytes", handler);
-  EXPECT_EQ(got.answer, "HTTP/1.1 101 Switching Protocols\r\nupgrade: echo\r\nconnection: upgrade\r\n\r\nraw bytes");
+  auto got =
+      talk("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nraw bytes", handler);
+  EXPECT_EQ(got.answer,
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: echo\r\nconnection: upgrade\r\n\r\nraw bytes");
 }
 
 TEST(Http1Server, ConnectIsAnsweredWithATunnel) {

@@ -30,7 +30,8 @@ constexpr Table make_host_table() {
   Table table{};
   for (int c = '0'; c <= '9'; ++c) table[c] = true;
   for (int c = 'a'; c <= 'z'; ++c) table[c] = table[c - 'a' + 'A'] = true;
-  for (char c : {'-', '.', '_', '~', '%', '!', '$', '&', '\'', '(', ')', '*', '+', ',', ';', '='}) table[c] = true;
+  for (char c : {'-', '.', '_', '~', '%', '!', '$', '&', '\'', '(', ')', '*', '+', ',', ';', '='})
+    table[c] = true;
   return table;
 }
 
@@ -56,7 +57,9 @@ bool is_ipv6_literal(std::string_view text) {
 
 bool is_token(std::string_view text) { return !text.empty() && all_in(text, kToken); }
 
-bool is_field_value(std::string_view text) { return all_in(text, kValue) && trim(text).size() == text.size(); }
+bool is_field_value(std::string_view text) {
+  return all_in(text, kValue) && trim(text).size() == text.size();
+}
 
 bool is_authority(std::string_view text) {
   auto colon = text.rfind(':');
@@ -81,7 +84,8 @@ bool is_origin_form(std::string_view text) {
 Result<void> check_headers(const Headers& headers) {
   for (const auto& header : headers) {
     if (!is_token(header.name) || !is_field_value(header.value)) {
-      return make_error(Code::kInvalid, "header field '{}' cannot be sent: it holds characters that are not allowed",
+      return make_error(Code::kInvalid,
+                        "header field '{}' cannot be sent: it holds characters that are not allowed",
                         printable(header.name.substr(0, 64)));
     }
   }

@@ -10,7 +10,8 @@ namespace atl::net {
 
 Result<Endpoint> parse_endpoint(std::string_view text, AnyPort any) {
   auto bad = [&](std::string_view why) {
-    return make_error(Code::kInvalid, "'{}' is not an address with a port ({}); write 127.0.0.1:80 or [::1]:80",
+    return make_error(Code::kInvalid,
+                      "'{}' is not an address with a port ({}); write 127.0.0.1:80 or [::1]:80",
                       printable(text), why);
   };
   auto colon = text.rfind(':');

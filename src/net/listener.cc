@@ -57,7 +57,8 @@ class SocketListener final : public Listener {
       if (is_exhausted(error)) {
         co_await shed(error);
       } else if (error == EAGAIN) {
-        auto [failed] = co_await descriptor_.async_wait(asio::posix::stream_descriptor::wait_read, use_result);
+        auto [failed] =
+            co_await descriptor_.async_wait(asio::posix::stream_descriptor::wait_read, use_result);
         if (failed) co_return async::from_asio(failed, "accept a connection");
       } else {
         co_return Error::from_errno(error, "accept a connection");
@@ -84,10 +85,11 @@ class SocketListener final : public Listener {
                                           describe(address));
   }
 
-  // Out of descriptors: with the spare one, takes the waiting connection and drops it, so that its client learns of
-  // it at once; then gives others a moment to close theirs.
+  // Out of descriptors: with the spare one, takes the waiting connection and drops it, so that its client
+  // learns of it at once; then gives others a moment to close theirs.
   Task<> shed(int error) {
-    log::warn("cannot accept connections for a moment", {{"reason", Error::from_errno(error, "accept").message()}});
+    log::warn("cannot accept connections for a moment",
+              {{"reason", Error::from_errno(error, "accept").message()}});
     spare_.reset();
     { sys::Fd dropped(accept4(descriptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)); }
     reserve();
@@ -110,7 +112,8 @@ std::uint16_t port_of(int fd) {
   return 0;
 }
 
-// A socket file that a dead process left behind would block the name for ever; a live owner is never disturbed.
+// A socket file that a dead process left behind would block the name for ever; a live owner is never
+// disturbed.
 Result<void> clear_stale_socket(const std::string& path, const SocketAddress& address) {
   struct stat info{};
   if (lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return success();
@@ -125,7 +128,8 @@ Result<void> clear_stale_socket(const std::string& path, const SocketAddress& ad
 
 Result<std::unique_ptr<Listener>> listen_on(async::Executor executor, sys::Fd fd) {
   int flags = fcntl(fd.get(), F_GETFL);
-  if (flags < 0 || fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
+  if (flags < 0 || fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
+      fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return Error::from_errno(errno, fmt::format("take over listening socket {}", fd.get()));
   }
   int listening = 0;
@@ -134,7 +138,8 @@ Result<std::unique_ptr<Listener>> listen_on(async::Executor executor, sys::Fd fd
     return make_error(Code::kInvalid, "descriptor {} is not a listening socket", fd.get());
   }
   auto port = port_of(fd.get());
-  return std::unique_ptr<Listener>(std::make_unique<SocketListener>(std::move(executor), std::move(fd), port));
+  return std::unique_ptr<Listener>(
+      std::make_unique<SocketListener>(std::move(executor), std::move(fd), port));
 }
 
 Result<std::unique_ptr<Listener>> listen_tcp(async::Executor executor, Endpoint endpoint) {
@@ -142,7 +147,8 @@ Result<std::unique_ptr<Listener>> listen_tcp(async::Executor executor, Endpoint 
   auto what = fmt::format("listen on {}", describe(address.storage));
   TRY(sys::Fd fd, open_stream_socket(address.storage.ss_family));
   int on = 1;
-  if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return Error::from_errno(errno, what);
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
+    return Error::from_errno(errno, what);
   if (::bind(fd.get(), address.get(), address.length) != 0) return Error::from_errno(errno, what);
   if (::listen(fd.get(), kBacklog) != 0) return Error::from_errno(errno, what);
   return listen_on(std::move(executor), std::move(fd));

@@ -23,7 +23,8 @@ class PrefixStream final : public Stream {
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override {
     return inner_->write_all(first, second);
   }
-  Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override {
+  Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                               std::string_view third) override {
     return inner_->write_all(first, second, third);
   }
   Task<Result<void>> shutdown_write() override { return inner_->shutdown_write(); }

@@ -39,7 +39,8 @@ class AsioSeqPacket final : public SeqPacket, public std::enable_shared_from_thi
 
   Result<void> send(std::string message) override {
     if (!socket_.is_open()) return make_error(Code::kUnavailable, "send a message: the connection is closed");
-    if (queue_.size() >= kMaxQueued) return make_error(Code::kExhausted, "send a message: {} wait already", queue_.size());
+    if (queue_.size() >= kMaxQueued)
+      return make_error(Code::kExhausted, "send a message: {} wait already", queue_.size());
     queue_.push_back(std::move(message));
     if (queue_.size() == 1) send_next();
     return {};
@@ -73,7 +74,8 @@ Task<Result<SeqPacketPtr>> connect_seqpacket(std::string path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    co_return make_error(Code::kInvalid, "connect to {}: the path is longer than a unix socket's may be", path);
+    co_return make_error(Code::kInvalid, "connect to {}: the path is longer than a unix socket's may be",
+                         path);
   }
   std::memcpy(address.sun_path, path.c_str(), path.size());
   Protocol::socket socket(co_await asio::this_coro::executor, Protocol(AF_UNIX, 0));

@@ -45,7 +45,8 @@ Result<SocketAddress> unix_address(const std::string& path) {
   SocketAddress out;
   sockaddr_un address{};
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return make_error(Code::kInvalid, "socket path '{}' must have 1 to {} bytes", path, sizeof address.sun_path - 1);
+    return make_error(Code::kInvalid, "socket path '{}' must have 1 to {} bytes", path,
+                      sizeof address.sun_path - 1);
   }
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -79,7 +80,8 @@ Result<sys::Fd> open_stream_socket(int family) {
 
 Result<void> bind_to_interface(int fd, const std::string& interface) {
   // Needs no capability on a socket that is not bound to a device yet: Linux 5.7, c427bfec18f2.
-  if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(), static_cast<socklen_t>(interface.size())) != 0) {
+  if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
+                 static_cast<socklen_t>(interface.size())) != 0) {
     return Error::from_errno(errno, fmt::format("bind a socket to interface {}", interface));
   }
   return success();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The raw socket calls of net/: what Asio does not offer (close-on-exec from birth, SO_BINDTODEVICE, RST on close).
+// The raw socket calls of net/: what Asio does not offer (close-on-exec from birth, SO_BINDTODEVICE, RST on
+// close).
 #pragma once
 
 #include <sys/socket.h>
@@ -13,12 +14,14 @@
 
 namespace atl::net {
 
+// An address in the form that the kernel takes.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
+// kInvalid when it is not numeric, or the path is too long.
 Result<SocketAddress> to_socket_address(const Endpoint& endpoint);
 Result<SocketAddress> unix_address(const std::string& path);
 std::string describe(const sockaddr_storage& address);  // "127.0.0.1:80", "[::1]:80" or "unix"
@@ -27,7 +30,8 @@ std::string describe(const sockaddr_storage& address);  // "127.0.0.1:80", "[::1
 Result<sys::Fd> open_stream_socket(int family);
 Result<void> bind_to_interface(int fd, const std::string& interface);
 Result<void> set_send_buffer(int fd, std::size_t bytes);
-// TCP_NODELAY, and keep-alive probes so that a peer that vanished without a word is noticed within two minutes.
+// TCP_NODELAY, and keep-alive probes so that a peer that vanished without a word is noticed within two
+// minutes.
 void tune_tcp(int fd);
 int pending_error(int fd);    // SO_ERROR: the outcome of a connect(2) that went on in the background
 void reset_on_close(int fd);  // SO_LINGER with zero seconds: close(2) sends RST

@@ -37,6 +37,8 @@ bool was_cancelled(const asio::cancellation_state& state) {
 struct Parts {
   using value_type = asio::const_buffer;
   using const_iterator = const asio::const_buffer*;
+  explicit Parts(std::span<const asio::const_buffer> all)
+      : first(all.data()), last(all.data() + all.size()) {}
   const_iterator first, last;
   const_iterator begin() const { return first; }
   const_iterator end() const { return last; }
@@ -103,7 +105,8 @@ Task<Result<std::size_t>> SocketStream::read_some(std::span<char> out) {
       read_more_ = count == out.size();
       co_return count;
     }
-    auto failure = judge(error, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kRead, "read from");
+    auto failure =
+        judge(error, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kRead, "read from");
     if (!failure) continue;
     watchdog_->end(Side::kRead);
     co_return *std::move(failure);
@@ -114,7 +117,7 @@ Task<Result<void>> SocketStream::write_parts(std::span<asio::const_buffer> parts
   if (!socket_.is_open()) co_return closed("write to");
   boost::system::error_code error;
   if (drop_sent(parts, 0)) co_return success();
-  std::size_t count = socket_.write_some(Parts{parts.data(), parts.data() + parts.size()}, error);
+  std::size_t count = socket_.write_some(Parts(parts), error);
   if (!error && drop_sent(parts, count)) {
     co_await be_fair();
     co_return success();
@@ -126,14 +129,14 @@ Task<Result<void>> SocketStream::write_parts(std::span<asio::const_buffer> parts
   auto limit = limit_;
   watchdog_->begin(Side::kWrite, limit);
   for (;;) {
-    auto [failed, sent] =
-        co_await socket_.async_write_some(Parts{parts.data(), parts.data() + parts.size()}, use_result);
+    auto [failed, sent] = co_await socket_.async_write_some(Parts(parts), use_result);
     if (!failed && drop_sent(parts, sent)) break;
     if (!failed) {
       watchdog_->begin(Side::kWrite, limit);
       continue;
     }
-    auto failure = judge(failed, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kWrite, "write to");
+    auto failure =
+        judge(failed, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kWrite, "write to");
     if (!failure) continue;
     watchdog_->end(Side::kWrite);
     co_return *std::move(failure);
@@ -152,7 +155,8 @@ Task<Result<void>> SocketStream::write_all(std::string_view first, std::string_v
   co_return co_await write_parts(parts);
 }
 
-Task<Result<void>> SocketStream::write_all(std::string_view first, std::string_view second, std::string_view third) {
+Task<Result<void>> SocketStream::write_all(std::string_view first, std::string_view second,
+                                           std::string_view third) {
   std::array<asio::const_buffer, 3> parts{buffer_of(first), buffer_of(second), buffer_of(third)};
   co_return co_await write_parts(parts);
 }
@@ -204,7 +208,8 @@ Task<Result<void>> SocketStream::connect(SocketAddress address, Steady::duration
     for (;;) {
       auto [error] = co_await socket_.async_wait(asio::socket_base::wait_write, use_result);
       if (!error) break;
-      auto failure = judge(error, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kWrite, "connect to");
+      auto failure = judge(error, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kWrite,
+                           "connect to");
       if (failure) co_return *std::move(failure);
     }
     watchdog_->end(Side::kWrite);

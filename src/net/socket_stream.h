@@ -19,7 +19,8 @@ class SocketStream final : public Stream {
   Task<Result<std::size_t>> read_some(std::span<char> out) override;
   Task<Result<void>> write_all(std::string_view data) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
-  Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                               std::string_view third) override;
   Task<Result<void>> shutdown_write() override;
   void close(Close how) override;
   void set_idle_limit(Steady::duration limit) override { limit_ = limit; }
@@ -47,8 +48,8 @@ class SocketStream final : public Stream {
   std::shared_ptr<Watchdog> watchdog_;
   Steady::duration limit_{};
   std::string peer_;
-  unsigned streak_ = 0;      // operations in a row that did not suspend
-  bool read_more_ = false;   // the last read filled its buffer, so another one will probably not block
+  unsigned streak_ = 0;     // operations in a row that did not suspend
+  bool read_more_ = false;  // the last read filled its buffer, so another one will probably not block
 };
 
 }  // namespace atl::net

@@ -30,7 +30,8 @@ class Stream {
   virtual Task<Result<void>> write_all(std::string_view data) = 0;
   // Writes both parts in order, as one vectored write where the transport can.
   virtual Task<Result<void>> write_all(std::string_view first, std::string_view second) = 0;
-  virtual Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) = 0;
+  virtual Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                                       std::string_view third) = 0;
   // Tells the peer that no more bytes come. Reading goes on.
   virtual Task<Result<void>> shutdown_write() = 0;
   // Drops the connection at once; pending operations end with Code::kCancelled. `reset` sends RST where the
@@ -48,6 +49,7 @@ class Stream {
   virtual std::string peer() const = 0;
 };
 
+// How connections are passed on; never null where one is expected.
 using StreamPtr = std::unique_ptr<Stream>;
 
 }  // namespace atl::net

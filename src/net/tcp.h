@@ -22,10 +22,11 @@ enum class AnyPort : bool { kNo, kYes };
 Result<Endpoint> parse_endpoint(std::string_view text, AnyPort any = AnyPort::kNo);
 bool is_loopback(const Endpoint& endpoint);
 
+// How connect_tcp() makes its socket.
 struct ConnectOptions {
-  std::string interface;                              // SO_BINDTODEVICE, empty for none (Linux 5.7: no capability needed)
+  std::string interface;  // SO_BINDTODEVICE, empty for none (Linux 5.7: no capability needed)
   Steady::duration timeout = std::chrono::seconds(5);
-  std::size_t send_buffer = 0;                        // SO_SNDBUF, 0 for the kernel's default
+  std::size_t send_buffer = 0;  // SO_SNDBUF, 0 for the kernel's default
 };
 
 // Errors keep their errno: ECONNREFUSED means that the port is closed.
@@ -42,6 +43,8 @@ class Listener {
   virtual std::uint16_t port() const = 0;  // 0 for a unix socket
 };
 
+// Bind and listen. An address in use gives EADDRINUSE; a socket file that a dead process left behind is
+// replaced, one that somebody listens on is not (kExists). `mode` is that of the socket file.
 Result<std::unique_ptr<Listener>> listen_tcp(async::Executor executor, Endpoint endpoint);
 Result<std::unique_ptr<Listener>> listen_unix(async::Executor executor, std::string path, unsigned mode);
 // Takes over a socket that is already listening, for example one handed down by the runner or by systemd.

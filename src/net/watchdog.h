@@ -10,8 +10,8 @@
 
 namespace atl::net {
 
-// The timer is left alone while a deadline only moves into the future: it fires at the old time, sees that nothing is
-// late and goes on to the new one. So an operation that keeps making progress costs no timer work.
+// The timer is left alone while a deadline only moves into the future: it fires at the old time, sees that
+// nothing is late and goes on to the new one. So an operation that keeps making progress costs no timer work.
 class Watchdog : public std::enable_shared_from_this<Watchdog> {
  public:
   enum class Side : unsigned char { kRead, kWrite };

@@ -39,6 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   if (size == 0) return 0;
   std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   std::size_t step = data[0] == 0 ? 1 : data[0];
-  CHECK(read(bytes, step) == read(bytes, std::max<std::size_t>(bytes.size(), 1)), "depends on how the bytes are cut");
+  CHECK(read(bytes, step) == read(bytes, std::max<std::size_t>(bytes.size(), 1)),
+        "depends on how the bytes are cut");
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole HTTP/1 connection of the server: heads, bodies, pipelining. The first byte says how the bytes are cut.
-// Beyond "no crash": what a handler sees keeps the promises of RequestHead.
+// A whole HTTP/1 connection of the server: heads, bodies, pipelining. The first byte says how the bytes are
+// cut. Beyond "no crash": what a handler sees keeps the promises of RequestHead.
 #include "base/check.h"
 #include "base/log.h"
 #include "http/server.h"
@@ -33,7 +33,8 @@ http::Task<> handle(http::Exchange& exchange) {
     CHECK(body->size() == *exchange.request().content_length, "body of another length");
   }
   http::ResponseHead head{.status = body.ok() ? 200 : http_status(body.error().code())};
-  (void)co_await exchange.respond(std::move(head), body.ok() ? *std::move(body) : "");
+  auto text = std::move(body).value_or("");
+  (void)co_await exchange.respond(std::move(head), std::move(text));
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   async::asio::io_context loop(1);
   std::string input(reinterpret_cast<const char*>(data) + 1, size - 1);
   auto stream = std::make_unique<test_support::MemoryStream>(std::move(input), data[0] == 0 ? size : data[0]);
-  async::asio::co_spawn(loop, http::serve_http1(std::move(stream), "", false, kLimits, kHandler), async::asio::detached);
+  async::asio::co_spawn(loop, http::serve_http1(std::move(stream), "", false, kLimits, kHandler),
+                        async::asio::detached);
   loop.run();
   return 0;
 }

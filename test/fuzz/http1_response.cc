@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client against a hostile peer, such as the guest daemon of a sandbox. The first byte says how the bytes are cut
-// and which method was used.
+// The client against a hostile peer, such as the guest daemon of a sandbox. The first byte says how the bytes
+// are cut and which method was used.
 #include <array>
 
 #include "base/check.h"

@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   auto query = parse_query(text);
   if (query.ok()) {
     CHECK(query->size() <= size + 1, "more pairs than bytes");
-    for (const auto& [key, value] : *query) CHECK(query_value(*query, key).has_value(), "key '{}' is lost", key);
+    for (const auto& [key, value] : *query)
+      CHECK(query_value(*query, key).has_value(), "key '{}' is lost", key);
   }
   RequestHead head;
   head.target = text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The front of a program that serves HTTP: one port for plain HTTP/1.1, plain HTTP/2 and TLS, told apart by the first
-// bytes, with bounds on connections and an orderly end.
+// The front of a program that serves HTTP: one port for plain HTTP/1.1, plain HTTP/2 and TLS, told apart by
+// the first bytes, with bounds on connections and an orderly end.
 #pragma once
 
 #include <map>
@@ -21,25 +21,28 @@ struct FrontProtocols {
   bool plain = true;                           // HTTP without TLS
 };
 
-// Serves whatever the peer speaks, until the connection ends. A peer that speaks plain HTTP where only TLS is allowed is
-// told so; everything else that is not allowed is closed without a word.
+// Serves whatever the peer speaks, until the connection ends. A peer that speaks plain HTTP where only TLS is
+// allowed is told so; everything else that is not allowed is closed without a word.
 Task<> serve_connection(net::StreamPtr stream, FrontProtocols protocols, const ServerLimits& limits,
                         const Handler& handler, Drain* drain = nullptr);
 
+// What a server speaks and how much of it.
 struct ServerOptions {
   ServerLimits limits;
   FrontProtocols protocols;
   std::size_t connections_per_peer = 4096;  // from one address
 };
 
-// Accepts on one listener and serves each connection. Use from the listener's loop; stop() must have completed before
-// the server is destroyed.
+// Accepts on one listener and serves each connection. Use from the listener's loop; stop() must have
+// completed before the server is destroyed.
 class Server {
  public:
-  Server(async::Executor executor, std::unique_ptr<net::Listener> listener, ServerOptions options, Handler handler);
+  Server(async::Executor executor, std::unique_ptr<net::Listener> listener, ServerOptions options,
+         Handler handler);
 
   void start();
-  // Accepts no more, ends idle connections, lets running exchanges finish for `grace`, then cancels what is left.
+  // Accepts no more, ends idle connections, lets running exchanges finish for `grace`, then cancels what is
+  // left.
   Task<> stop(Steady::duration grace);
   std::uint16_t port() const { return listener_->port(); }
   std::size_t connections() const { return connections_.size(); }

@@ -20,7 +20,8 @@ Task<> show(Exchange& exchange) {
   auto body = co_await exchange.read_all(1 << 20);
   ResponseHead head;
   auto& r = exchange.request();
-  auto text = fmt::format("{} {} {} {} {}", r.method, r.target, r.version, r.secure ? "tls" : "plain", body.ok() ? body->size() : 0);
+  auto text = fmt::format("{} {} {} {} {}", r.method, r.target, r.version, r.secure ? "tls" : "plain",
+                          body.ok() ? body->size() : 0);
   (void)co_await exchange.respond(std::move(head), std::move(text));
 }
 
@@ -30,7 +31,8 @@ class Running {
   explicit Running(ServerOptions options, Handler handler = show) {
     auto listener = net::listen_tcp(loop_.get_executor(), {"127.0.0.1", 0});
     EXPECT_TRUE(listener.ok());
-    server_ = std::make_unique<Server>(loop_.get_executor(), *std::move(listener), std::move(options), std::move(handler));
+    server_ = std::make_unique<Server>(loop_.get_executor(), *std::move(listener), std::move(options),
+                                       std::move(handler));
     server_->start();
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -55,7 +57,8 @@ struct Tls {
 
   Tls() {
     authority = *net::make_certificate_authority("front test");
-    context = *net::make_tls_server(*net::make_server_identity(authority, {"*.atoll.localhost", "127.0.0.1"}));
+    context =
+        *net::make_tls_server(*net::make_server_identity(authority, {"*.atoll.localhost", "127.0.0.1"}));
     ca_file = ::testing::TempDir() + fmt::format("front_test_ca.{}.pem", getpid());
     std::ofstream(ca_file) << authority.certificate_chain;
   }
@@ -84,7 +87,9 @@ TEST(Front, OnePortSpeaksPlainAndTlsInBothVersions) {
   EXPECT_EQ(curl("--http2 " + secure), "GET /a 20 tls 0");
   EXPECT_EQ(curl("--tls-max 1.2 --http2 " + secure), "GET /a 20 tls 0");
   EXPECT_EQ(curl(fmt::format("--cacert {0} --resolve 49983-x.atoll.localhost:{1}:127.0.0.1 "
-                             "https://49983-x.atoll.localhost:{1}/b", tls.ca_file, server.port())), "GET /b 20 tls 0");
+                             "https://49983-x.atoll.localhost:{1}/b",
+                             tls.ca_file, server.port())),
+            "GET /b 20 tls 0");
 }
 
 TEST(Front, UploadsArriveInEveryVersion) {
@@ -94,10 +99,12 @@ TEST(Front, UploadsArriveInEveryVersion) {
   Running server(options);
   auto file = ::testing::TempDir() + fmt::format("front_test_body.{}", getpid());
   std::ofstream(file) << std::string(1'000'000, 'x');
-  auto target = fmt::format("--cacert {} -T {} -H 'Transfer-Encoding: chunked' https://127.0.0.1:{}/u", tls.ca_file, file, server.port());
+  auto target = fmt::format("--cacert {} -T {} -H 'Transfer-Encoding: chunked' https://127.0.0.1:{}/u",
+                            tls.ca_file, file, server.port());
   EXPECT_EQ(curl("--http1.1 " + target), "PUT /u 11 tls 1000000");
-  EXPECT_EQ(curl(fmt::format("--http2 --cacert {} -T {} https://127.0.0.1:{}/u", tls.ca_file, file, server.port())),
-            "PUT /u 20 tls 1000000");
+  EXPECT_EQ(
+      curl(fmt::format("--http2 --cacert {} -T {} https://127.0.0.1:{}/u", tls.ca_file, file, server.port())),
+      "PUT /u 20 tls 1000000");
   std::remove(file.c_str());
 }
 
@@ -215,7 +222,8 @@ TEST(Server, StopLetsRunningExchangesFinish) {
 TEST(Server, StopCancelsWhatIsLeftAfterItsGrace) {
   asio::io_context loop;
   std::string answer;
-  asio::co_spawn(loop, stop_in_the_middle(loop, std::chrono::milliseconds(10), false, answer), asio::detached);
+  asio::co_spawn(loop, stop_in_the_middle(loop, std::chrono::milliseconds(10), false, answer),
+                 asio::detached);
   loop.run();
   EXPECT_EQ(answer, "");
 }

@@ -17,13 +17,15 @@ Task<> answer_busy(Exchange& exchange) {
   head.headers.add("content-type", "application/json");
   head.headers.add("retry-after", "1");
   head.headers.add("connection", "close");
-  (void)co_await exchange.respond(std::move(head), error_body(503, "too many connections; try again in a moment"));
+  (void)co_await exchange.respond(std::move(head),
+                                  error_body(503, "too many connections; try again in a moment"));
 }
 
 std::string address_of(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 }  // namespace
 
-Server::Server(async::Executor executor, std::unique_ptr<net::Listener> listener, ServerOptions options, Handler handler)
+Server::Server(async::Executor executor, std::unique_ptr<net::Listener> listener, ServerOptions options,
+               Handler handler)
     : listener_(std::move(listener)),
       options_(std::move(options)),
       handler_(std::move(handler)),
@@ -78,7 +80,8 @@ Task<> Server::serve(net::StreamPtr stream, ConnectionRef connection) {
   };
   Forget guard{*this, connection};
   auto protocols = options_.protocols;
-  co_await serve_connection(std::move(stream), std::move(protocols), options_.limits, handler_, &connection->drain);
+  co_await serve_connection(std::move(stream), std::move(protocols), options_.limits, handler_,
+                            &connection->drain);
 }
 
 Task<> Server::serve_busy(net::StreamPtr stream) {
@@ -108,8 +111,7 @@ Task<> Server::stop(Steady::duration grace) {
   auto snapshot = connections_;
   for (auto& [key, connection] : snapshot) connection->drain.request();
   snapshot.clear();
-  while (!connections_.empty() && co_await ended_.wait_until(deadline)) {
-  }
+  while (!connections_.empty() && co_await ended_.wait_until(deadline)) {}
   serving_.cancel();
   co_await serving_.join();
 }

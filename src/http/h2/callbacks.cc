@@ -10,8 +10,8 @@ namespace atl::http {
 namespace {
 // Enough for one write to the socket; more waits in the streams, so that memory stays bounded.
 constexpr std::size_t kBatchBytes = 256 * 1024;
-// Body bytes of all streams that are taken off the connection's window at once. Beyond, only as handlers read, so that
-// one slow handler does not stop the others, and many slow ones do not fill the memory.
+// Body bytes of all streams that are taken off the connection's window at once. Beyond, only as handlers
+// read, so that one slow handler does not stop the others, and many slow ones do not fill the memory.
 constexpr std::size_t kEagerBytes = 8 * 1024 * 1024;
 constexpr int kRefused = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 
@@ -33,8 +33,9 @@ struct H2Callbacks {
     return 0;
   }
 
-  static int header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
-                    const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
+  static int header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
+                    std::size_t name_size, const std::uint8_t* value, std::size_t value_size, std::uint8_t,
+                    void* user) {
     auto& c = self(user);
     // Trailers are read to their end, within nghttp2's bound, and dropped.
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
@@ -117,7 +118,8 @@ struct H2Callbacks {
     auto& c = self(user);
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
       auto error = frame->rst_stream.error_code;
-      // Resets of our own choice are not the peer's doing; all others it has provoked ("MadeYouReset", CVE-2025-8671).
+      // Resets of our own choice are not the peer's doing; all others it has provoked ("MadeYouReset",
+      // CVE-2025-8671).
       if (error != NGHTTP2_INTERNAL_ERROR && error != NGHTTP2_NO_ERROR) {
         // Sending goes on, so that the GOAWAY that follows can be sent.
         (void)c.charge(c.resets_, "provoked resets");
@@ -132,8 +134,8 @@ struct H2Callbacks {
     return 0;
   }
 
-  static ssize_t read_source(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t limit, std::uint32_t* flags,
-                             nghttp2_data_source* source, void*) {
+  static ssize_t read_source(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t limit,
+                             std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<H2Stream*>(source->ptr);
     if (stream.outgoing.empty() && !stream.end_queued) return NGHTTP2_ERR_DEFERRED;
     auto size = std::min(limit, stream.outgoing.size());
@@ -153,7 +155,8 @@ struct H2Callbacks {
     c.out_.append(text_of(head, kFrameHead));
     c.out_.append(stream.outgoing.substr(0, size));
     stream.outgoing.remove_prefix(size);
-    if (stream.write_deadline != Steady::time_point::max()) stream.write_deadline = Steady::now() + stream.idle_limit;
+    if (stream.write_deadline != Steady::time_point::max())
+      stream.write_deadline = Steady::now() + stream.idle_limit;
     if (stream.outgoing.empty()) stream.writable.notify_all();
     return 0;
   }

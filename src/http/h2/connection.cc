@@ -35,8 +35,8 @@ bool was_cancelled(const asio::cancellation_state& state) {
 }
 }  // namespace
 
-H2Connection::H2Connection(async::Executor executor, net::StreamPtr stream, bool secure, const ServerLimits& limits,
-                           const Handler& handler, Drain* drain)
+H2Connection::H2Connection(async::Executor executor, net::StreamPtr stream, bool secure,
+                           const ServerLimits& limits, const Handler& handler, Drain* drain)
     : executor_(executor),
       stream_(std::move(stream)),
       secure_(secure),
@@ -138,13 +138,15 @@ bool H2Connection::receive(std::string_view bytes) {
     nghttp2_session_terminate_session(session_, NGHTTP2_PROTOCOL_ERROR);
   }
   if (abuse_ != nullptr) {
-    log::warn("HTTP/2 connection ended: the peer sends too many", {{"what", abuse_}, {"peer", stream_->peer()}});
+    log::warn("HTTP/2 connection ended: the peer sends too many",
+              {{"what", abuse_}, {"peer", stream_->peer()}});
     nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
     ok = false;
   }
   start_exchanges();
   output_.notify_all();
-  return ok && (nghttp2_session_want_read(session_) != 0 || nghttp2_session_want_write(session_) != 0 || live_ > 0);
+  return ok &&
+         (nghttp2_session_want_read(session_) != 0 || nghttp2_session_want_write(session_) != 0 || live_ > 0);
 }
 
 int H2Connection::charge(Budget& budget, const char* what) {
@@ -275,8 +277,10 @@ Task<> H2Connection::run_exchange(StreamRef stream) {
     exchange.abort();
     co_return;
   }
-  if (!thrown.empty()) log::error("request handler threw", {{"target", exchange.request().path()}, {"what", thrown}});
-  if (!exchange.head_sent()) co_await exchange.refuse({500, "internal error"});
+  if (!thrown.empty())
+    log::error("request handler threw", {{"target", exchange.request().path()}, {"what", thrown}});
+  Refusal failed{500, "internal error"};
+  if (!exchange.head_sent()) co_await exchange.refuse(std::move(failed));
   if (!exchange.complete()) exchange.abort();
 }
 
@@ -297,7 +301,9 @@ Result<void> H2Connection::submit_head(H2Stream& stream, const ResponseHead& hea
   fields.reserve(head.headers.size() + 1);
   auto add = [&fields](std::string_view name, std::string_view value) {
     // nghttp2 copies the bytes; its interface only lacks the const.
-    auto bytes = [](std::string_view text) { return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data())); };
+    auto bytes = [](std::string_view text) {
+      return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
+    };
     fields.push_back({bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
   };
   add(":status", status);
@@ -305,7 +311,8 @@ Result<void> H2Connection::submit_head(H2Stream& stream, const ResponseHead& hea
     if (!is_hop_by_hop(field.name)) add(field.name, field.value);
   }
   auto provider = h2_data_provider(stream);
-  int failed = nghttp2_submit_response(session_, stream.id, fields.data(), fields.size(), has_body ? &provider : nullptr);
+  int failed = nghttp2_submit_response(session_, stream.id, fields.data(), fields.size(),
+                                       has_body ? &provider : nullptr);
   output_.notify_all();
   if (failed != 0) return make_error(Code::kInternal, "answer on HTTP/2: {}", nghttp2_strerror(failed));
   return success();
@@ -342,13 +349,15 @@ void H2Connection::reset(H2Stream& stream, std::uint32_t error) {
 }
 
 void H2Connection::stop_upload(H2Stream& stream) {
-  // The answer is complete and nobody reads the rest of the request: the client need not send it (RFC 9113 §8.1).
+  // The answer is complete and nobody reads the rest of the request: the client need not send it (RFC 9113
+  // §8.1).
   if (stream.handler_done && stream.end_sent && !stream.end_received) reset(stream, NGHTTP2_NO_ERROR);
 }
 
 Task<> serve_http2(net::StreamPtr stream, std::string prefix, bool secure, const ServerLimits& limits,
                    const Handler& handler, Drain* drain) {
-  H2Connection connection(co_await asio::this_coro::executor, std::move(stream), secure, limits, handler, drain);
+  H2Connection connection(co_await asio::this_coro::executor, std::move(stream), secure, limits, handler,
+                          drain);
   co_await connection.run(std::move(prefix));
 }
 

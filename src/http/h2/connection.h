@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One HTTP/2 connection of the server. A reading and a writing task drive the session; each stream's exchange is a
-// task of its own. Used by serve_http2() only.
+// One HTTP/2 connection of the server. A reading and a writing task drive the session; each stream's exchange
+// is a task of its own. Used by serve_http2() only.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -30,8 +30,8 @@ class H2Connection {
   using StreamRef = std::shared_ptr<H2Stream>;
   // Sends a head; `has_body` says that data follows through `outgoing`.
   Result<void> submit_head(H2Stream& stream, const ResponseHead& head, bool has_body);
-  void resume(H2Stream& stream);                             // `outgoing` or `end_queued` has changed
-  void release(H2Stream& stream, std::size_t bytes);         // the handler has taken body bytes
+  void resume(H2Stream& stream);                      // `outgoing` or `end_queued` has changed
+  void release(H2Stream& stream, std::size_t bytes);  // the handler has taken body bytes
   void reset(H2Stream& stream, std::uint32_t error);
   bool draining() const { return draining_; }
 
@@ -73,8 +73,8 @@ class H2Connection {
   std::size_t live_ = 0;                       // exchanges that run
   std::size_t buffered_ = 0;                   // body bytes received and not taken, of all streams
 
-  std::string out_;          // frames on their way to the socket
-  bool over_ = false;        // no more reading; write what is queued, then end
+  std::string out_;     // frames on their way to the socket
+  bool over_ = false;   // no more reading; write what is queued, then end
   bool asked_ = false;  // a request has come
   bool draining_ = false;
   bool writer_done_ = false;
@@ -83,7 +83,7 @@ class H2Connection {
   Budget resets_;    // streams that the peer resets or makes us reset
   Budget controls_;  // PING, SETTINGS, PRIORITY and empty frames
 
-  async::Event output_;          // the writer has something to do
+  async::Event output_;  // the writer has something to do
   async::Event writer_ended_;
   async::Event exchange_ended_;
   async::Event streams_changed_;

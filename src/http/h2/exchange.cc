@@ -52,7 +52,8 @@ Task<Result<std::size_t>> H2Exchange::read_body(std::span<char> out) {
   while (s.buffered() == 0) {
     if (aborted_ || (s.closed && !s.end_received)) co_return gone("read the body of");
     if (s.end_received) co_return std::size_t{0};
-    if (Steady::now() >= s.read_deadline) co_return make_error(Code::kDeadline, "the client sends nothing more of its body");
+    if (Steady::now() >= s.read_deadline)
+      co_return make_error(Code::kDeadline, "the client sends nothing more of its body");
     co_await s.readable.wait();
   }
   auto count = std::min(out.size(), s.buffered());
@@ -67,9 +68,11 @@ Task<Result<std::size_t>> H2Exchange::read_body(std::span<char> out) {
 }
 
 Result<void> H2Exchange::count_body(std::size_t size) {
-  if (!head_sent_ || finished_) return make_error(Code::kInternal, "body bytes outside of the answer to {}", request_.target);
+  if (!head_sent_ || finished_)
+    return make_error(Code::kInternal, "body bytes outside of the answer to {}", request_.target);
   if (!due_) return success();
-  if (size > *due_) return make_error(Code::kInternal, "answer to {} is longer than its content-length", request_.target);
+  if (size > *due_)
+    return make_error(Code::kInternal, "answer to {} is longer than its content-length", request_.target);
   *due_ -= size;
   return success();
 }
@@ -83,7 +86,8 @@ Task<Result<void>> H2Exchange::send_head_and(ResponseHead head, std::string_view
   bool bodiless = request_.method == "HEAD" || head.status == 204 || head.status == 304;
   if (auto length = head.headers.find("content-length")) {
     auto declared = parse_content_length(*length);
-    if (!declared) co_return make_error(Code::kInvalid, "content-length '{}' is not a number", printable(*length));
+    if (!declared)
+      co_return make_error(Code::kInvalid, "content-length '{}' is not a number", printable(*length));
     if (!bodiless) due_ = declared;
   }
   if (head.status == 204) head.headers.remove("content-length");
@@ -106,7 +110,8 @@ Task<Result<void>> H2Exchange::send_outgoing(std::string_view data) {
   connection_.resume(s);
   while (!s.outgoing.empty()) {
     if (s.closed || aborted_) break;
-    if (Steady::now() >= s.write_deadline) co_return make_error(Code::kDeadline, "the client does not read the answer");
+    if (Steady::now() >= s.write_deadline)
+      co_return make_error(Code::kDeadline, "the client does not read the answer");
     co_await s.writable.wait();
   }
   // The stream's end also empties `outgoing`; only an end that the data itself brought about is a success.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/h2/h2_test_client.h"
+#include "http/h2/h2_client_for_test.h"
 
 namespace atl::http {
 namespace {
@@ -122,26 +122,24 @@ TEST_P(Http2Refuses, TheRequest) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, Http2Refuses,
-    ::testing::Values(BadHead{"MissingMethod", without(":method"), 0}, BadHead{"MissingPath", without(":path"), 0},
-                      BadHead{"MissingScheme", without(":scheme"), 0},
-                      BadHead{"MissingAuthority", without(":authority"), 0},
-                      BadHead{"DuplicatePath", with(":path", "/b"), 0},
-                      BadHead{"UnknownPseudoField", with(":x", "y"), 0},
-                      BadHead{"ConnectionField", with("connection", "close"), 0},
-                      BadHead{"TransferEncoding", with("transfer-encoding", "chunked"), 0},
-                      BadHead{"UpgradeField", with("upgrade", "x"), 0},
-                      BadHead{"LineFeedInValue", with("x-key", "a\nb"), 0},
-                      BadHead{"LengthWithoutBody", with("content-length", "5"), 0},
-                      BadHead{"HostDiffers", with("host", "y"), 400},
-                      BadHead{"EmptyPath", replaced(":path", ""), 0},
-                      BadHead{"FragmentInPath", replaced(":path", "/a#b"), 400},
-                      BadHead{"RelativePath", replaced(":path", "a"), 0},
-                      BadHead{"UserinfoInAuthority", replaced(":authority", "a@x"), 400},
-                      BadHead{"SpaceInPath", replaced(":path", "/a b"), 0},
-                      BadHead{"TooManyFields", many(30), 431},
-                      BadHead{"HeadTooLarge", with("a", std::string(5'000, 'x')), 431},
-                      BadHead{"HeadFarTooLarge", with("a", std::string(30'000, 'x')), 0},
-                      BadHead{"PathTooLong", replaced(":path", "/" + std::string(2'000, 'x')), 414}),
+    ::testing::Values(
+        BadHead{"MissingMethod", without(":method"), 0}, BadHead{"MissingPath", without(":path"), 0},
+        BadHead{"MissingScheme", without(":scheme"), 0},
+        BadHead{"MissingAuthority", without(":authority"), 0},
+        BadHead{"DuplicatePath", with(":path", "/b"), 0}, BadHead{"UnknownPseudoField", with(":x", "y"), 0},
+        BadHead{"ConnectionField", with("connection", "close"), 0},
+        BadHead{"TransferEncoding", with("transfer-encoding", "chunked"), 0},
+        BadHead{"UpgradeField", with("upgrade", "x"), 0},
+        BadHead{"LineFeedInValue", with("x-key", "a\nb"), 0},
+        BadHead{"LengthWithoutBody", with("content-length", "5"), 0},
+        BadHead{"HostDiffers", with("host", "y"), 400}, BadHead{"EmptyPath", replaced(":path", ""), 0},
+        BadHead{"FragmentInPath", replaced(":path", "/a#b"), 400},
+        BadHead{"RelativePath", replaced(":path", "a"), 0},
+        BadHead{"UserinfoInAuthority", replaced(":authority", "a@x"), 400},
+        BadHead{"SpaceInPath", replaced(":path", "/a b"), 0}, BadHead{"TooManyFields", many(30), 431},
+        BadHead{"HeadTooLarge", with("a", std::string(5'000, 'x')), 431},
+        BadHead{"HeadFarTooLarge", with("a", std::string(30'000, 'x')), 0},
+        BadHead{"PathTooLong", replaced(":path", "/" + std::string(2'000, 'x')), 414}),
     [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Http2Server, AbortIsAReset) {
@@ -262,7 +260,8 @@ TEST(Http2Server, AStalledWindowEndsWithDeadlineAndOtherStreamsGoOn) {
   EXPECT_EQ(pair.client->replies[other].status, 200);
 }
 
-// One handler does not read while its client sends as much as the windows let through; another stream must still work.
+// One handler does not read while its client sends as much as the windows let through; another stream must
+// still work.
 TEST(Http2Server, AHandlerThatDoesNotReadDoesNotStopTheOthers) {
   Handler handler = [&](Exchange& exchange) -> Task<> {
     if (exchange.request().target == "/other") co_return co_await answer_echo(exchange);
@@ -343,7 +342,8 @@ TEST(Http2Server, AConnectionThatAsksNothingIsClosed) {
   EXPECT_TRUE(pair.client->ended);
 }
 
-// The attacks. Each must end in GOAWAY with ENHANCE_YOUR_CALM, and without it the client would go on for ever.
+// The attacks. Each must end in GOAWAY with ENHANCE_YOUR_CALM, and without it the client would go on for
+// ever.
 void expect_calm(H2Pair& pair, std::function<void()> attack) {
   pair.run([&] {
     if (!pair.client->goaway) attack();
@@ -395,7 +395,8 @@ RawOutcome send_frames(std::string start, std::string repeated, int times) {
     ++out.handled;
     co_await exchange.wait_client_gone();
   };
-  auto writer = [](net::Stream& stream, std::string first, std::string again, int n, RawOutcome& o) -> Task<> {
+  auto writer = [](net::Stream& stream, std::string first, std::string again, int n,
+                   RawOutcome& o) -> Task<> {
     if (!(co_await stream.write_all(first)).ok()) co_return;
     for (int i = 0; i < n; ++i) {
       if (!(co_await stream.write_all(again)).ok()) co_return;
@@ -422,7 +423,9 @@ RawOutcome send_frames(std::string start, std::string repeated, int times) {
 // The error code of the GOAWAY among the frames that the server sent.
 std::optional<std::uint32_t> goaway_of(std::string_view bytes) {
   while (bytes.size() >= 9) {
-    auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i])); };
+    auto byte = [&](std::size_t i) {
+      return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i]));
+    };
     std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
     if (bytes.size() < 9 + size) break;
     if (byte(3) == 7) return byte(13) << 24 | byte(14) << 16 | byte(15) << 8 | byte(16);
@@ -449,7 +452,13 @@ TEST(Http2Attack, EmptyDataFlood) {
 }
 
 TEST(Http2Attack, ContinuationFlood) {
-  auto out = send_frames(kPreface + frame(1, 0, 1, kGetHead), frame(9, 0, 1, std::string("\x00\x01" "a\x01" "b", 5)), 100'000);
+  auto out = send_frames(kPreface + frame(1, 0, 1, kGetHead),
+                         frame(9, 0, 1,
+                               std::string("\x00\x01"
+                                           "a\x01"
+                                           "b",
+                                           5)),
+                         100'000);
   EXPECT_TRUE(goaway_of(out.received).value_or(0) != 0);
   EXPECT_EQ(out.handled, 0u);
   EXPECT_LT(out.sent, 100'000u);
@@ -457,7 +466,11 @@ TEST(Http2Attack, ContinuationFlood) {
 
 // A field of 4,000 bytes goes into the table once; each further byte of the head then stands for it again.
 TEST(Http2Attack, HpackBomb) {
-  std::string field = std::string("\x40\x01" "a\x7f\xa1\x1e", 6) + std::string(4000, 'x');
+  std::string field = std::string(
+                          "\x40\x01"
+                          "a\x7f\xa1\x1e",
+                          6) +
+                      std::string(4000, 'x');
   std::string bomb = kGetHead + field + std::string(16'000 - field.size(), '\xbe');
   auto out = send_frames(kPreface + frame(1, 5, 1, bomb), frame(6, 0, 0, "12345678"), 1);
   EXPECT_EQ(out.handled, 0u);

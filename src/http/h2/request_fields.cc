@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nghttp2 has refused the grossest already: upper-case names, connection-specific fields, duplicated, missing or late
-// pseudo fields, lengths that do not match the data.
+// nghttp2 has refused the grossest already: upper-case names, connection-specific fields, duplicated, missing
+// or late pseudo fields, lengths that do not match the data.
 #include "http/h2/request_fields.h"
 
 #include "base/text.h"
@@ -17,7 +17,8 @@ void refuse(H2Stream& stream, int status, std::string message) {
 }
 }  // namespace
 
-bool add_request_field(H2Stream& stream, std::string_view name, std::string_view value, const ServerLimits& limits) {
+bool add_request_field(H2Stream& stream, std::string_view name, std::string_view value,
+                       const ServerLimits& limits) {
   auto& head = stream.request;
   stream.head_bytes += name.size() + value.size() + kFieldOverhead;
   if (stream.head_bytes > limits.head_bytes) {
@@ -48,10 +49,12 @@ void finish_request_head(H2Stream& stream, const ServerLimits&) {
   auto& head = stream.request;
   if (stream.refusal) return;
   for (const auto& field : head.headers) {
-    if (!is_token(field.name) || !is_field_value(trim(field.value))) return refuse(stream, 400, "malformed header field");
+    if (!is_token(field.name) || !is_field_value(trim(field.value)))
+      return refuse(stream, 400, "malformed header field");
   }
   if (!is_token(head.method)) return refuse(stream, 400, "unknown request method");
-  // Clients may split the cookies into several fields to compress them better; they are one list (RFC 9113 §8.2.3).
+  // Clients may split the cookies into several fields to compress them better; they are one list (RFC 9113
+  // §8.2.3).
   if (head.headers.count("cookie") > 1) {
     std::string joined;
     for (const auto& field : head.headers) {
@@ -65,7 +68,8 @@ void finish_request_head(H2Stream& stream, const ServerLimits&) {
     if (!equals_ignore_case(*host, head.authority)) return refuse(stream, 400, ":authority and Host differ");
     head.headers.remove("host");
   }
-  if (!is_authority(head.authority)) return refuse(stream, 400, ":authority is not a host name with an optional port");
+  if (!is_authority(head.authority))
+    return refuse(stream, 400, ":authority is not a host name with an optional port");
   if (head.method == "CONNECT") {
     head.target = head.authority;
   } else if (!is_origin_form(head.target) && !(head.method == "OPTIONS" && head.target == "*")) {

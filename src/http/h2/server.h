@@ -7,8 +7,8 @@
 
 namespace atl::http {
 
-// Serves HTTP/2 on `stream` until the connection ends. Budgets against rapid reset, settings and ping floods and
-// header bombs: a peer that exceeds one gets GOAWAY.
+// Serves HTTP/2 on `stream` until the connection ends. Budgets against rapid reset, settings and ping floods
+// and header bombs: a peer that exceeds one gets GOAWAY.
 Task<> serve_http2(net::StreamPtr stream, std::string prefix, bool secure, const ServerLimits& limits,
                    const Handler& handler, Drain* drain = nullptr);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr long kDay = 24 * 60 * 60;
 constexpr long kAuthorityDays = 3650;
-constexpr long kServerDays = 825;  // the most that Apple's systems accept
+constexpr long kServerDays = 825;    // the most that Apple's systems accept
 constexpr long kBackdate = 60 * 60;  // clocks of clients may be a little behind
 constexpr int kSerialBits = 127;
 
@@ -34,7 +34,8 @@ Result<Draft> start_certificate(const std::string& common_name, long days) {
             X509_gmtime_adj(X509_getm_notBefore(x), -kBackdate) != nullptr &&
             X509_gmtime_adj(X509_getm_notAfter(x), days * kDay - kBackdate) != nullptr &&
             X509_set_pubkey(x, out.key.get()) == 1 &&
-            X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, text, static_cast<int>(common_name.size()), -1, 0) == 1;
+            X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, text, static_cast<int>(common_name.size()),
+                                       -1, 0) == 1;
   if (!ok) return openssl_error(Code::kInternal, "make a certificate");
   return out;
 }
@@ -51,7 +52,8 @@ Result<void> add_extension(X509* certificate, X509* issuer, int nid, const std::
 
 Result<TlsIdentity> seal(const Draft& draft, X509* issuer, EVP_PKEY* issuer_key) {
   auto* x = draft.certificate.get();
-  if (X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 || X509_sign(x, issuer_key, EVP_sha256()) == 0) {
+  if (X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
+      X509_sign(x, issuer_key, EVP_sha256()) == 0) {
     return openssl_error(Code::kInternal, "sign a certificate");
   }
   BioPtr certificate(BIO_new(BIO_s_mem()));
@@ -73,9 +75,12 @@ Result<std::string> alternative_names(const std::vector<std::string>& names) {
   std::string out;
   for (const auto& name : names) {
     unsigned char address[16];
-    bool ip = inet_pton(AF_INET, name.c_str(), address) == 1 || inet_pton(AF_INET6, name.c_str(), address) == 1;
-    bool dns = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.*") == std::string::npos;
-    if (!ip && !dns) return make_error(Code::kInvalid, "'{}' is neither an IP address nor a lower-case DNS name", name);
+    bool ip =
+        inet_pton(AF_INET, name.c_str(), address) == 1 || inet_pton(AF_INET6, name.c_str(), address) == 1;
+    bool dns = !name.empty() &&
+               name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.*") == std::string::npos;
+    if (!ip && !dns)
+      return make_error(Code::kInvalid, "'{}' is neither an IP address nor a lower-case DNS name", name);
     out += fmt::format("{}{}:{}", out.empty() ? "" : ",", ip ? "IP" : "DNS", name);
   }
   if (out.empty()) return make_error(Code::kInvalid, "a server certificate needs at least one name");
@@ -92,11 +97,13 @@ Result<TlsIdentity> make_certificate_authority(const std::string& common_name) {
   return seal(draft, x, draft.key.get());
 }
 
-Result<TlsIdentity> make_server_identity(const TlsIdentity& authority, const std::vector<std::string>& names) {
+Result<TlsIdentity> make_server_identity(const TlsIdentity& authority,
+                                         const std::vector<std::string>& names) {
   TRY(X509Ptr issuer, read_certificate(authority.certificate_chain));
   TRY(KeyPtr issuer_key, read_private_key(authority.private_key));
   TRY(std::string alternatives, alternative_names(names));
-  // The common name is for people only; clients look at the alternative names. At most 64 characters fit (RFC 5280).
+  // The common name is for people only; clients look at the alternative names. At most 64 characters fit (RFC
+  // 5280).
   TRY(Draft draft, start_certificate(names.front().substr(0, 64), kServerDays));
   auto* x = draft.certificate.get();
   TRY_VOID(add_extension(x, issuer.get(), NID_basic_constraints, "critical,CA:FALSE"));

@@ -29,10 +29,12 @@ Result<SslCtxPtr> make_context(const SSL_METHOD* method) {
   SslCtxPtr context(SSL_CTX_new(method));
   if (!context) return openssl_error(Code::kInternal, "make a TLS context");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_options(context.get(),
+                      SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   // Without this each idle connection keeps two record buffers of 17 KiB.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
-  if (SSL_CTX_set_cipher_list(context.get(), kTls12Ciphers) != 1) return openssl_error(Code::kInternal, "set TLS ciphers");
+  if (SSL_CTX_set_cipher_list(context.get(), kTls12Ciphers) != 1)
+    return openssl_error(Code::kInternal, "set TLS ciphers");
   return context;
 }
 
@@ -74,7 +76,8 @@ Result<void> use_chain(SSL_CTX* context, const std::string& pem) {
 
 Result<void> trust(SSL_CTX* context, const std::string& ca_pem) {
   if (ca_pem.empty()) {
-    if (SSL_CTX_set_default_verify_paths(context) != 1) return openssl_error(Code::kInternal, "load trusted certificates");
+    if (SSL_CTX_set_default_verify_paths(context) != 1)
+      return openssl_error(Code::kInternal, "load trusted certificates");
     return success();
   }
   TRY(X509Ptr authority, read_certificate(ca_pem));
@@ -99,7 +102,8 @@ Result<std::shared_ptr<TlsServerContext>> make_tls_server(const TlsIdentity& ide
   TRY(SslCtxPtr context, make_context(TLS_server_method()));
   TRY(KeyPtr key, read_private_key(identity.private_key));
   TRY_VOID(use_chain(context.get(), identity.certificate_chain));
-  if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 || SSL_CTX_check_private_key(context.get()) != 1) {
+  if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 ||
+      SSL_CTX_check_private_key(context.get()) != 1) {
     return openssl_error(Code::kCorrupt, "use a private key: it does not belong to the certificate");
   }
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
@@ -111,7 +115,8 @@ Result<std::shared_ptr<TlsServerContext>> make_tls_server(const TlsIdentity& ide
   return std::shared_ptr<TlsServerContext>(std::make_shared<ServerContext>(std::move(context)));
 }
 
-Task<Result<StreamPtr>> tls_connect(StreamPtr stream, std::string host, std::string ca_pem, Steady::duration limit) {
+Task<Result<StreamPtr>> tls_connect(StreamPtr stream, std::string host, std::string ca_pem,
+                                    Steady::duration limit) {
   CO_TRY(SslCtxPtr context, make_context(TLS_client_method()));
   CO_TRY_VOID(trust(context.get(), ca_pem));
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);

@@ -16,7 +16,9 @@ Error openssl_error(Code code, std::string_view what) {
 }
 
 namespace {
-BioPtr memory_bio(const std::string& text) { return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+BioPtr memory_bio(const std::string& text) {
+  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
 }  // namespace
 
 Result<X509Ptr> read_certificate(const std::string& pem) {

@@ -13,6 +13,7 @@
 
 namespace atl::net {
 
+// Deleter that calls one of OpenSSL's free functions.
 template <auto Free>
 struct OpensslFree {
   template <class T>
@@ -21,6 +22,7 @@ struct OpensslFree {
   }
 };
 
+// Owners; null means that OpenSSL could not make the object.
 using BioPtr = std::unique_ptr<BIO, OpensslFree<BIO_free_all>>;
 using SslPtr = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 using SslCtxPtr = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
@@ -32,6 +34,7 @@ using BignumPtr = std::unique_ptr<BIGNUM, OpensslFree<BN_free>>;
 // The oldest error in OpenSSL's queue of this thread, which it empties.
 Error openssl_error(Code code, std::string_view what);
 
+// The first object of its kind in `pem`; kCorrupt when there is none, or a key is encrypted.
 Result<X509Ptr> read_certificate(const std::string& pem);
 Result<KeyPtr> read_private_key(const std::string& pem);
 

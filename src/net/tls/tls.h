@@ -17,6 +17,7 @@ struct TlsIdentity {
   std::string private_key;
 };
 
+// The server side: one certificate, any number of connections. Made once, kept by everybody who accepts.
 class TlsServerContext {
  public:
   virtual ~TlsServerContext() = default;
@@ -29,10 +30,12 @@ class TlsServerContext {
   virtual Task<Result<Accepted>> accept(StreamPtr stream, std::string prefix, Steady::duration limit) = 0;
 };
 
+// kCorrupt when the certificate cannot be read or the key does not belong to it.
 Result<std::shared_ptr<TlsServerContext>> make_tls_server(const TlsIdentity& identity);
 
 // Client side: verifies the chain against `ca_pem` (system store when empty) and the name `host`.
-Task<Result<StreamPtr>> tls_connect(StreamPtr stream, std::string host, std::string ca_pem, Steady::duration limit);
+Task<Result<StreamPtr>> tls_connect(StreamPtr stream, std::string host, std::string ca_pem,
+                                    Steady::duration limit);
 
 // A new certificate authority (ECDSA P-256, ten years), and a server certificate signed by it for `names`
 // (DNS names, wildcards allowed, and IP addresses; 825 days).

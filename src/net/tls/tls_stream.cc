@@ -118,7 +118,8 @@ Task<Result<void>> TlsStream::handshake(Steady::duration limit) {
     int done = SSL_do_handshake(ssl_.get());
     int error = SSL_get_error(ssl_.get(), done);
     auto left = deadline - Steady::now();
-    if (left <= Steady::duration::zero()) co_return make_error(Code::kDeadline, "TLS handshake with {} took too long", peer());
+    if (left <= Steady::duration::zero())
+      co_return make_error(Code::kDeadline, "TLS handshake with {} took too long", peer());
     inner_->set_idle_limit(left);
     std::optional<Error> failed;
     if (done != 1 && error != SSL_ERROR_WANT_READ) failed = failure("TLS handshake with");
@@ -148,12 +149,14 @@ Task<Result<std::size_t>> TlsStream::read_some(std::span<char> out) {
     total += count;
     if (ok == 1 && total < out.size() && used_ < filled_) continue;  // more records are here already
     int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_.get(), ok);
-    if (total == 0 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_ZERO_RETURN) co_return failure("read from");
+    if (total == 0 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_ZERO_RETURN)
+      co_return failure("read from");
     if (!outgoing_.empty()) CO_TRY_VOID(co_await flush());
     if (total > 0 || error == SSL_ERROR_ZERO_RETURN) co_return total;
     CO_TRY(bool more, co_await receive());
     // Without the closing alert, an end could have been forged by anybody on the path.
-    if (!more) co_return make_error(Code::kUnavailable, "{} closed the connection without ending TLS", peer());
+    if (!more)
+      co_return make_error(Code::kUnavailable, "{} closed the connection without ending TLS", peer());
   }
 }
 
@@ -179,7 +182,8 @@ Task<Result<void>> TlsStream::write_all(std::string_view first, std::string_view
   return write_all(first, second, "");
 }
 
-Task<Result<void>> TlsStream::write_all(std::string_view first, std::string_view second, std::string_view third) {
+Task<Result<void>> TlsStream::write_all(std::string_view first, std::string_view second,
+                                        std::string_view third) {
   if (first.size() + second.size() + third.size() <= kOneRecord) {
     std::string record;
     record.reserve(first.size() + second.size() + third.size());
@@ -206,8 +210,6 @@ Task<Result<void>> TlsStream::shutdown_write() {
   co_return co_await inner_->shutdown_write();
 }
 
-bool TlsStream::quiet() const {
-  return used_ == filled_ && SSL_pending(ssl_.get()) == 0 && inner_->quiet();
-}
+bool TlsStream::quiet() const { return used_ == filled_ && SSL_pending(ssl_.get()) == 0 && inner_->quiet(); }
 
 }  // namespace atl::net

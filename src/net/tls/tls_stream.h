@@ -20,7 +20,8 @@ class TlsStream final : public Stream {
   Task<Result<std::size_t>> read_some(std::span<char> out) override;
   Task<Result<void>> write_all(std::string_view data) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
-  Task<Result<void>> write_all(std::string_view first, std::string_view second, std::string_view third) override;
+  Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                               std::string_view third) override;
   Task<Result<void>> shutdown_write() override;
   void close(Close how) override { inner_->close(how); }
   void set_idle_limit(Steady::duration limit) override { inner_->set_idle_limit(limit); }

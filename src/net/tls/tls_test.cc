@@ -62,7 +62,8 @@ async::Task<> run_server(StreamPtr stream, std::string prefix, std::string say, 
 }
 
 async::Task<> run_client(StreamPtr stream, std::string host, std::string ca, std::string say, Outcome& out) {
-  auto connected = co_await tls_connect(std::move(stream), std::move(host), std::move(ca), std::chrono::seconds(5));
+  auto connected =
+      co_await tls_connect(std::move(stream), std::move(host), std::move(ca), std::chrono::seconds(5));
   if (!connected.ok()) {
     out.client_error = connected.error();
     co_return;
@@ -72,12 +73,14 @@ async::Task<> run_client(StreamPtr stream, std::string host, std::string ca, std
   EXPECT_TRUE((co_await (*connected)->shutdown_write()).ok());
 }
 
-Outcome talk(std::string host, std::string ca, std::string server_says = "hello", std::string client_says = "hi") {
+Outcome talk(std::string host, std::string ca, std::string server_says = "hello",
+             std::string client_says = "hi") {
   asio::io_context loop;
   auto [a, b] = stream_pair(loop.get_executor());
   Outcome out;
   asio::co_spawn(loop, run_server(std::move(a), "", std::move(server_says), out), asio::detached);
-  asio::co_spawn(loop, run_client(std::move(b), std::move(host), std::move(ca), std::move(client_says), out), asio::detached);
+  asio::co_spawn(loop, run_client(std::move(b), std::move(host), std::move(ca), std::move(client_says), out),
+                 asio::detached);
   loop.run();
   return out;
 }
@@ -147,8 +150,8 @@ TEST(Tls, ASilentPeerEndsTheHandshakeAtItsLimit) {
 }
 
 async::Task<> cut_off(StreamPtr stream, Outcome& out) {
-  auto connected = co_await tls_connect(std::move(stream), "127.0.0.1", identities().authority.certificate_chain,
-                                        std::chrono::seconds(5));
+  auto connected = co_await tls_connect(std::move(stream), "127.0.0.1",
+                                        identities().authority.certificate_chain, std::chrono::seconds(5));
   EXPECT_TRUE(connected.ok());
   co_await read_until_end(**connected, out.client_saw, out.client_error);
   (*connected)->close();

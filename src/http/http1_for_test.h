@@ -38,7 +38,8 @@ struct Talk {
 enum class Then : bool { kStayOpen, kEnd };
 
 // Sends `bytes` to a server with `handler` and gives back what it answered until it closed the connection.
-inline Talk talk(std::string bytes, const Handler& handler, ServerLimits limits = {}, Then then = Then::kEnd) {
+inline Talk talk(std::string bytes, const Handler& handler, ServerLimits limits = {},
+                 Then then = Then::kEnd) {
   asio::io_context loop;
   auto [client, server] = net::stream_pair(loop.get_executor());
   Talk out;
@@ -63,12 +64,14 @@ inline Task<> answer_echo(Exchange& exchange) {
 }
 
 inline int status_of(std::string_view answer) {
-  return answer.starts_with("HTTP/1.1 ") && answer.size() > 12 ? std::stoi(std::string(answer.substr(9, 3))) : 0;
+  return answer.starts_with("HTTP/1.1 ") && answer.size() > 12 ? std::stoi(std::string(answer.substr(9, 3)))
+                                                               : 0;
 }
 
 inline std::size_t count_of(std::string_view text, std::string_view what) {
   std::size_t count = 0;
-  for (auto at = text.find(what); at != std::string_view::npos; at = text.find(what, at + what.size())) ++count;
+  for (auto at = text.find(what); at != std::string_view::npos; at = text.find(what, at + what.size()))
+    ++count;
   return count;
 }
 

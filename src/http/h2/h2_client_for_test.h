@@ -31,8 +31,8 @@ struct H2Client {
   nghttp2_session* session = nullptr;
   std::map<std::int32_t, Reply> replies;
   std::optional<std::uint32_t> goaway;
-  bool ended = false;        // the server has closed the connection
-  bool read_bodies = true;   // false: never gives back windows
+  bool ended = false;       // the server has closed the connection
+  bool read_bodies = true;  // false: never gives back windows
 
   explicit H2Client(net::StreamPtr s) : stream(std::move(s)) {
     nghttp2_session_callbacks* callbacks = nullptr;
@@ -64,15 +64,19 @@ struct H2Client {
     return fields;
   }
 
-  std::int32_t request(const Fields& fields, std::optional<std::string> body = std::nullopt, bool hold = false) {
+  std::int32_t request(const Fields& fields, std::optional<std::string> body = std::nullopt,
+                       bool hold = false) {
     std::vector<nghttp2_nv> list;
     for (const auto& [name, value] : fields) {
-      auto bytes = [](const std::string& s) { return reinterpret_cast<std::uint8_t*>(const_cast<char*>(s.data())); };
+      auto bytes = [](const std::string& s) {
+        return reinterpret_cast<std::uint8_t*>(const_cast<char*>(s.data()));
+      };
       list.push_back({bytes(name), bytes(value), name.size(), value.size(), 0});
     }
     nghttp2_data_provider provider{};
     provider.read_callback = read_upload;
-    auto id = nghttp2_submit_request(session, nullptr, list.data(), list.size(), body ? &provider : nullptr, nullptr);
+    auto id = nghttp2_submit_request(session, nullptr, list.data(), list.size(), body ? &provider : nullptr,
+                                     nullptr);
     auto& reply = replies[id];
     reply.upload = body.value_or("");
     reply.hold_upload = hold;
@@ -105,15 +109,18 @@ struct H2Client {
       if (!co_await flush()) break;
       auto count = co_await stream->read_some(buffer);
       if (!count.ok() || *count == 0) break;
-      if (nghttp2_session_mem_recv(session, reinterpret_cast<const std::uint8_t*>(buffer.data()), *count) < 0) break;
+      if (nghttp2_session_mem_recv(session, reinterpret_cast<const std::uint8_t*>(buffer.data()), *count) < 0)
+        break;
     }
     ended = !done();
   }
 
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
-                       const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
+                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size, std::uint8_t,
+                       void* user) {
     auto& reply = static_cast<H2Client*>(user)->replies[frame->hd.stream_id];
-    std::string n(reinterpret_cast<const char*>(name), name_size), v(reinterpret_cast<const char*>(value), value_size);
+    std::string n(reinterpret_cast<const char*>(name), name_size),
+        v(reinterpret_cast<const char*>(value), value_size);
     if (n == ":status") reply.status = std::stoi(v);
     reply.headers.add(n, v);
     return 0;
@@ -149,7 +156,8 @@ struct H2Client {
   }
 };
 
-// A server with `handler` and a client on one loop. `script` queues requests and says when the client is done.
+// A server with `handler` and a client on one loop. `script` queues requests and says when the client is
+// done.
 struct H2Pair {
   asio::io_context loop;
   ServerLimits limits;
