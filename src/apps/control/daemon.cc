@@ -110,8 +110,9 @@ Task<> Daemon::main_task() {
 }
 
 void Daemon::run() {
-  async::asio::co_spawn(io_, main_task(), [](std::exception_ptr failure) {
+  async::asio::co_spawn(io_, main_task(), [this](std::exception_ptr failure) {
     if (failure) std::rethrow_exception(failure);
+    io_.stop();  // kept connections to guests still wait for their time, and would hold the end up
   });
   io_.run();
 }
