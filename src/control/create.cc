@@ -18,6 +18,10 @@ Error isolation_unavailable(model::Tier tier, std::string_view why) {
       .with_hint("'atoll doctor' shows which check fails; a weaker tier is never used instead");
 }
 
+std::int64_t micros(Steady::duration time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
 Error gone_meanwhile(const Live& live) {
   return make_error(Code::kUnavailable, "sandbox {} ended while it was being created: {}", live.row.id,
                     live.row.reason.empty() ? "killed" : live.row.reason)
@@ -62,13 +66,18 @@ Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
     SandboxService& service;
   } in_flight(*this);
   last_create_ = Steady::now();
+  auto begun = last_create_;
   CO_TRY(LivePtr live, co_await claim_ready(spec, resolved));
   if (!live) {
     CO_TRY(live, co_await launch_cold(spec, resolved));
   }
+  auto owned = Steady::now();
   auto handed = co_await hand_over(live, spec, resolved);
   if (handed) {
-    log::info("sandbox running", {{"id", live->row.id}, {"template", live->row.alias}});
+    log::info("sandbox running", {{"id", live->row.id},
+                                  {"template", live->row.alias},
+                                  {"owned_us", micros(owned - begun)},
+                                  {"total_us", micros(Steady::now() - begun)}});
     co_return SandboxView(live, &live->row);
   }
   begin_end(live, Ending{model::kOutcomeCreateFailed, handed.error().message(), model::State::kStopped});

@@ -77,6 +77,9 @@ Task<> SandboxService::stop() {
   scope_.cancel();
   co_await runner_.stop();
   co_await scope_.join();
+  for (auto& [id, live] : live_) {
+    if (live->guest) live->guest->close();
+  }
 }
 
 std::int64_t SandboxService::steady_ms() const {
