@@ -3,6 +3,7 @@
 // Processes started through the API: their output, subscribers, input, deadline and end.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -169,7 +170,7 @@ class ProcessTable {
 
   struct Start {
     ProcessConfig config;
-    SpawnRequest spawn;
+    std::function<Result<SpawnRequest>()> prepare;  // runs on a worker, just before the start
     std::optional<Steady::time_point> deadline;
   };
   Task<Result<ProcessPtr>> start(Start start);

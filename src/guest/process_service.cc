@@ -119,25 +119,30 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
   if (deliver) co_await stream.end(std::move(failure));
 }
 
-Task<Result<ProcessPtr>> start_process(Guest& guest, Exchange& exchange, StartRequest request) {
-  CO_TRY(std::string user_name, basic_user(exchange.request().headers));
-  CO_TRY(auto timeout, call_timeout(exchange.request().headers));
-  std::string default_user = guest.settings.default_user;
-  auto user = co_await guest.spawn_workers.run([&] { return find_user(guest, user_name, default_user); });
-  if (!user.ok()) co_return std::move(user).error();
-
-  ProcessTable::Start start;
-  start.config = request.config;
-  if (timeout) start.deadline = Steady::now() + *timeout;
-  SpawnRequest& spawn = start.spawn;
+// The blocking part: who the user is and where the process begins.
+Result<SpawnRequest> prepare_spawn(Guest& guest, const Settings& settings, const std::string& user_name,
+                                   const StartRequest& request) {
+  TRY(User user, find_user(guest, user_name, settings.default_user));
+  SpawnRequest spawn;
   spawn.command = request.config.command;
   spawn.arguments = request.config.arguments;
-  spawn.environment = process_environment(guest.settings, *user, request.config.environment);
-  CO_TRY(spawn.directory, normal_path(request.config.directory, user->account.home, guest.settings.workdir));
-  spawn.identity = user->identity;
+  spawn.environment = process_environment(settings, user, request.config.environment);
+  TRY(spawn.directory, normal_path(request.config.directory, user.account.home, settings.workdir));
+  spawn.identity = user.identity;
   spawn.terminal = request.terminal;
   spawn.stdin_open = request.stdin_open;
   spawn.open_files = guest.options.boot.open_files;
+  return spawn;
+}
+
+Task<Result<ProcessPtr>> start_process(Guest& guest, Exchange& exchange, StartRequest request) {
+  CO_TRY(std::string user_name, basic_user(exchange.request().headers));
+  CO_TRY(auto timeout, call_timeout(exchange.request().headers));
+  Settings settings = guest.settings;  // the worker must not see it change
+  ProcessTable::Start start;
+  start.config = request.config;
+  if (timeout) start.deadline = Steady::now() + *timeout;
+  start.prepare = [&] { return prepare_spawn(guest, settings, user_name, request); };
   co_return co_await guest.processes.start(std::move(start));
 }
 

@@ -22,7 +22,10 @@ Task<Result<ProcessPtr>> ProcessTable::start(Start start) {
     co_return make_error(Code::kExhausted, "{} processes run already", alive_.size() + starting_);
   ++starting_;
   Before before{oom_.read(), exits_};
-  auto spawned = co_await workers_.run([&start] { return spawn(start.spawn); });
+  auto spawned = co_await workers_.run([&start]() -> Result<Spawned> {
+    TRY(SpawnRequest request, start.prepare());
+    return spawn(request);
+  });
   --starting_;
   Result<ProcessPtr> result = [&]() -> Result<ProcessPtr> {
     if (!spawned.ok()) return std::move(spawned).error();

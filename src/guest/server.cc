@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/server.h"
 
+#include <malloc.h>
+
 #include "base/log.h"
 #include "guest/access.h"
 #include "guest/files_api.h"
@@ -14,6 +16,7 @@
 namespace atl::guest {
 namespace {
 
+constexpr Steady::duration kQuiet = std::chrono::seconds(3);
 constexpr std::string_view kProcessService = "/process.Process/";
 constexpr std::string_view kFilesystemService = "/filesystem.Filesystem/";
 
@@ -43,12 +46,14 @@ Server::Server(async::Executor executor, Options options)
       guest_(executor, options),
       metrics_(options.boot),
       handler_([this](Exchange& exchange) { return handle(exchange); }),
-      connections_(executor) {
+      connections_(executor),
+      activity_(executor) {
   limits_.connections = kMaxConnections;
 }
 
 Task<> Server::run(std::unique_ptr<net::Listener> listener) {
   listener_ = listener.get();
+  connections_.spawn("trim", trim_when_quiet());
   for (;;) {
     auto stream = co_await listener->accept();
     if (!stream.ok()) {
@@ -75,7 +80,23 @@ Task<> Server::shut_down() {
   co_await connections_.join();
 }
 
+// An idle daemon gives free memory inside its heap back to the kernel: once when requests have stopped, and
+// once more when what ended processes left is forgotten too. Without requests it sleeps without a timer.
+Task<> Server::trim_when_quiet() {
+  while (!connections_.cancelled()) {
+    if (!active_) co_await activity_.wait();
+    for (auto pause : {kQuiet, kRetention + kQuiet}) {
+      active_ = false;
+      co_await async::sleep_for(pause);
+      if (active_ || connections_.cancelled()) break;
+      ::malloc_trim(0);
+    }
+  }
+}
+
 Task<> Server::handle(Exchange& exchange) {
+  active_ = true;
+  activity_.notify_all();
   std::string path(exchange.request().path());
   const http::Headers& headers = exchange.request().headers;
   if (co_await serve_internal(exchange, path)) co_return;

@@ -33,6 +33,7 @@ class Server {
   Task<bool> serve_internal(Exchange& exchange, std::string_view path);
   Task<bool> serve_open(Exchange& exchange, std::string_view path);
   Task<> serve_files(Exchange& exchange);
+  Task<> trim_when_quiet();
 
   async::Executor executor_;
   Guest guest_;
@@ -41,6 +42,8 @@ class Server {
   http::Handler handler_;
   async::Scope connections_;
   net::Listener* listener_ = nullptr;
+  async::Event activity_;
+  bool active_ = false;
 };
 
 }  // namespace atl::guest
