@@ -16,7 +16,7 @@ def probe_arguments(world, **more):
             "loop_minor": world.loop.removeprefix("/dev/loop"), "metadata_port": world.metadata_port,
             "host_port": world.host_port, "world": ground.WORLD_ADDRESS, "world_port": world.world_port,
             "host_address": ground.HOST_ADDRESS, "vsock_port": world.vsock_port, "victim_pid": world.victim.pid,
-            "agent_port_number": 49983, "own_address": "169.254.0.21"}
+            "agent_port_number": 49983, "own_address": "169.254.0.21", "host_name": os.uname().nodename}
     told.update(more)
     return [f"{key}={value}" for key, value in told.items()]
 

@@ -48,16 +48,17 @@ def descriptor_class(target, replace):
     return re.sub(r"\(deleted\)", "", target).strip()
 
 
-def mount_table(pid, replace):
-    """Mount points with file system, options and the shown source; ids and sizes left out."""
+def mount_table(pid, replace, base):
+    """Mount points with file system, options and the shown source; owners relative to the sandbox's first id."""
     found = []
     for line in kernel.read(f"/proc/{pid}/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, tail = left.split(), right.split()
-        options = ",".join(o for o in tail[2].split(",") if not re.match(r"(size|nr_inodes|gid|uid|lowerdir|upperdir|workdir|inode64)", o))
+        options = ",".join(o for o in tail[2].split(",") if not re.match(r"(lowerdir|upperdir|workdir|inode64)", o))
         text = f"{fields[4]} {tail[0]} {fields[5]} source={tail[1]} root={fields[3]} {options} {' '.join(fields[6:])}".strip()
         for old, new in replace:
             text = text.replace(old, new)
+        text = re.sub(r"([ug]id)=(\d+)", lambda match: f"{match[1]}=base+{int(match[2]) - base}", text)
         found.append(text)
     return found
 
@@ -117,6 +118,8 @@ class Collector:
             "timens_offsets": " ".join(kernel.read(f"/proc/{pid}/timens_offsets").split()),
             "scheduler": f"{os.sched_getscheduler(pid)} nice {os.getpriority(os.PRIO_PROCESS, pid)}",
             "tracer": status.get("TracerPid"),
+            # A session that began outside has no number inside.
+            "session": "outside" if status.get("NSsid", "0").split()[-1] == "0" else "inside",
             "root_is_own": os.stat(f"/proc/{pid}/root/").st_dev != os.stat("/").st_dev,
         }
         fields.update({name: status.get(name) for name in CAPABILITIES})
@@ -142,7 +145,7 @@ class Collector:
         fields["descriptors"] = sorted({descriptor_class(target, self.replace) for target in kernel.open_descriptors(pid).values()})
         fields["environment"] = sorted(entry.split("=", 1)[0] for entry in kernel.read(f"/proc/{pid}/environ").split("\0") if entry)
         fields["cwd"] = os.readlink(f"/proc/{pid}/cwd")
-        fields["mounts"] = mount_table(pid, self.replace)
+        fields["mounts"] = mount_table(pid, self.replace, kernel.UID_BASE + self.slot * kernel.UIDS_PER_SLOT)
         return fields
 
 

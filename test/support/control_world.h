@@ -21,8 +21,14 @@ inline constexpr char kBuild2[] = "99999999-2222-4333-8444-555555555555";
 
 class World {
  public:
-  explicit World(control::ServiceOptions options = {}) : options_(std::move(options)), runner(io.get_executor()), guests(io.get_executor()) {
-    directory_ = std::filesystem::temp_directory_path() / ("atoll-world-" + random_hex(8));
+  explicit World(control::ServiceOptions options = {}) : World(std::move(options), new_directory(), nullptr) {}
+  // With a data directory that stays, and a runner somewhere else when `connect` is given.
+  World(control::ServiceOptions options, std::filesystem::path directory, control::RunnerClient::Connect connect)
+      : directory_(std::move(directory)),
+        options_(std::move(options)),
+        connect_(std::move(connect)),
+        runner(io.get_executor()),
+        guests(io.get_executor()) {
     std::filesystem::create_directories(directory_ / "control");
     for (const char* build : {kBuild, kBuild2}) {
       std::filesystem::create_directories(directory_ / "templates" / build);
@@ -37,7 +43,10 @@ class World {
     close();
     run(guests.stop());
     run(runner.stop());
-    std::filesystem::remove_all(directory_);
+    if (!connect_) std::filesystem::remove_all(directory_);
+  }
+  static std::filesystem::path new_directory() {
+    return std::filesystem::temp_directory_path() / ("atoll-world-" + random_hex(8));
   }
 
   // Runs the task to its end and returns its value.
@@ -169,7 +178,7 @@ class World {
     ASSERT_TRUE(identity->bootstrap(path("control/bootstrap.key")).ok());
     tenant = identity->tenants().front().id;
     service = std::make_unique<control::SandboxService>(io.get_executor(), *db, clock, *catalog, *identity,
-                                                        runner.connector(), guests.network(), options_);
+                                                        connect_ ? connect_ : runner.connector(), guests.network(), options_);
     ASSERT_TRUE(service->load().ok());
     service->start();
   }
@@ -196,6 +205,7 @@ class World {
 
   std::filesystem::path directory_;
   control::ServiceOptions options_;
+  control::RunnerClient::Connect connect_;
 
  public:
   FakeRunner runner;

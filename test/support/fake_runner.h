@@ -48,12 +48,19 @@ class FakeRunner {
   std::set<wire::Type> hold;                 // such requests are carried out, but answered only by release_held()
   std::set<wire::Type> ignore;               // such requests are neither carried out nor answered
   std::map<wire::Type, Error> fail;          // such requests are refused
-  std::function<void(const std::string& sandbox)> on_start = [](const std::string&) {};
+  // After the rules of a sandbox were replaced.
+  std::function<void(const std::string& sandbox)> on_network = [](const std::string&) {};
 
   void release_held() {
     hold.clear();
     released_.notify_all();
   }
+  // Serves one connection that was made elsewhere, until it breaks.
+  void serve_on(net::SeqPacketPtr connection) {
+    connection_ = connection;
+    scope_.spawn("fake runner", serve(connection));
+  }
+  bool connected() const { return connection_ != nullptr; }
   // The connection breaks; sandboxes stay.
   void disconnect() {
     if (connection_) connection_->close();
@@ -195,7 +202,6 @@ class FakeRunner {
     out.interface.set("fake" + std::to_string(entry.slot));
     out.pid = 1000 + entry.slot;
     out.start_ticks = entry.slot;
-    on_start(id);
     return out;
   }
 
@@ -250,6 +256,7 @@ class FakeRunner {
     for (int i = 0; i < request.allow_count; ++i) rules.allow.push_back(cidr(request.allow[i]));
     for (int i = 0; i < request.deny_count; ++i) rules.deny.push_back(cidr(request.deny[i]));
     found->second.rules = rules;
+    on_network(request.sandbox.str());
     return out;
   }
 

@@ -6,6 +6,7 @@ It does what `atoll up` does, in the smallest way, because the tests need each d
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -37,6 +38,13 @@ def find_base_template():
     return None
 
 
+def unlike_a_sandbox():
+    """What a sandbox must not inherit: groups, and limits that differ from its own."""
+    os.setgroups([0, 4])
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (min(4 << 20, hard) if hard != resource.RLIM_INFINITY else 4 << 20, hard))
+
+
 class Daemon:
     """One of the daemons: started, killed and started again by the test."""
 
@@ -46,7 +54,7 @@ class Daemon:
 
     def start(self, environment=None):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=unlike_a_sandbox,
                                             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
                                             start_new_session=True)
 

@@ -123,6 +123,17 @@ Outcome loop_node(const Args& args) {
   return last;
 }
 
+// Overlay's mark for a deleted file. Any user may make this one (mknod(2)), but not with Landlock around it.
+Outcome make_whiteout(const Args&) {
+  Outcome last = blocked(EPERM);
+  for (const char* path : {"/dev/shm/.escape-whiteout", "/tmp/.escape-whiteout"}) {
+    last = judge(raw(SYS_mknodat, AT_FDCWD, path, S_IFCHR | 0600, makedev(0, 0)));
+    raw(SYS_unlinkat, AT_FDCWD, path, 0);
+    if (last.reached) break;
+  }
+  return last;
+}
+
 // --- handles --------------------------------------------------------------------------------------------------
 
 Outcome root_by_handle(const Args& args) {
@@ -192,6 +203,8 @@ constexpr Probe kProbes[] = {
     {"K12.tun", "make and open a node of /dev/net/tun", [](const Args& args) { return make_and_read(S_IFCHR, 10, 200, args, "/tmp"); }},
     {"K12.fuse", "make and open a node of /dev/fuse", [](const Args& args) { return make_and_read(S_IFCHR, 10, 229, args, "/tmp"); }},
     {"K12.kvm", "make and open a node of /dev/kvm", [](const Args& args) { return make_and_read(S_IFCHR, 10, 232, args, "/tmp"); }},
+
+    {"K12.whiteout", "make an overlay whiteout", make_whiteout},
 
     {"K17.root_handle", "open_by_handle_at of inode 2", root_by_handle},
 

@@ -100,6 +100,12 @@ Outcome loop_backing(const Args& args) {
   return found.empty() ? blocked(errno, "no backing file readable") : reached(found);
 }
 
+Outcome host_name(const Args& args) {
+  std::string name = read_text("/proc/sys/kernel/hostname", 128);
+  bool same = !arg(args, "host_name").empty() && name.substr(0, name.find('\n')) == arg(args, "host_name");
+  return {same, errno, name};
+}
+
 Outcome host_load(const Args&) {
   std::string text;
   for (const char* path : {"/proc/uptime", "/proc/loadavg", "/proc/meminfo", "/proc/stat"})
@@ -175,6 +181,7 @@ constexpr Probe kProbes[] = {
 
     {"K32.tenant_paths", "find names of the host or a neighbour in lists of kernel objects", tenant_paths},
     {"K32.loop_backing", "read the backing file of a loop device in /sys", loop_backing},
+    {"K32.host_name", "read the name of the host", host_name},
     {"K32.host_load", "read uptime, load, memory and CPU counters of the host", host_load},
     READ_PROBE("K32.pressure", "/proc/pressure/memory"),
     READ_PROBE("K32.interrupts", "/proc/interrupts"),
