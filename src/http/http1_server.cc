@@ -9,9 +9,12 @@ namespace atl::http {
 namespace asio = async::asio;
 
 namespace {
-constexpr auto kLingerTime = std::chrono::seconds(2);
-constexpr std::size_t kLingerBytes = 1024 * 1024;
-constexpr std::size_t kLingerStep = 4096;
+// A client that is in the middle of a large upload must get to the answer: clients drop what they have received when
+// their writing fails.
+constexpr auto kLingerTime = std::chrono::seconds(10);
+constexpr auto kLingerIdle = std::chrono::seconds(2);
+constexpr std::size_t kLingerBytes = 64 * 1024 * 1024;
+constexpr std::size_t kLingerStep = 16 * 1024;
 }  // namespace
 
 Http1Connection::Http1Connection(net::StreamPtr stream, std::string_view prefix, bool secure,
@@ -98,7 +101,7 @@ Task<> Http1Connection::refuse(Refusal refusal) {
       "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n"
       "connection: close\r\n\r\n",
       refusal.status, reason_phrase(refusal.status), body.size());
-  stream_->set_idle_limit(kLingerTime);
+  stream_->set_idle_limit(kLingerIdle);
   auto written = co_await stream_->write_all(head, body);
   if (written.ok()) co_await linger();
 }
@@ -110,7 +113,7 @@ Task<> Http1Connection::linger() {
   for (std::size_t total = 0; total < kLingerBytes;) {
     auto left = deadline - Steady::now();
     if (left <= Steady::duration::zero()) co_return;
-    stream_->set_idle_limit(left);
+    stream_->set_idle_limit(std::min<Steady::duration>(left, kLingerIdle));
     auto count = co_await stream_->read_some(waste);
     if (!count.ok() || *count == 0) co_return;
     total += *count;
