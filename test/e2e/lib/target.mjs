@@ -41,6 +41,9 @@ export async function withSandbox(options, work) {
   }
 }
 
+// True when it was running. Old clients tell that only by the static call.
+export const killed = (sandbox) => Sandbox.kill(sandbox.sandboxId);
+
 // A request to a service inside the sandbox, as a user of the published address makes it.
 export function serviceUrl(sandbox, port, path = '/') {
   return mode === 'tls' ? `https://${sandbox.getHost(port)}${path}` : `${baseUrl}${path}`;

