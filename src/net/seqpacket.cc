@@ -85,12 +85,15 @@ Task<Result<SeqPacketPtr>> connect_seqpacket(std::string path) {
   co_return std::make_shared<AsioSeqPacket>(std::move(socket));
 }
 
+SeqPacketPtr adopt_seqpacket(async::Executor executor, sys::Fd fd) {
+  Protocol::socket socket(executor, Protocol(AF_UNIX, 0), fd.release());
+  return std::make_shared<AsioSeqPacket>(std::move(socket));
+}
+
 std::pair<SeqPacketPtr, SeqPacketPtr> seqpacket_pair(async::Executor executor) {
   int fds[2];
   CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0, "socketpair: errno {}", errno);
-  Protocol::socket one(executor, Protocol(AF_UNIX, 0), fds[0]);
-  Protocol::socket two(executor, Protocol(AF_UNIX, 0), fds[1]);
-  return {std::make_shared<AsioSeqPacket>(std::move(one)), std::make_shared<AsioSeqPacket>(std::move(two))};
+  return {adopt_seqpacket(executor, sys::Fd(fds[0])), adopt_seqpacket(executor, sys::Fd(fds[1]))};
 }
 
 }  // namespace atl::net

@@ -32,6 +32,8 @@ using SeqPacketPtr = std::shared_ptr<SeqPacket>;
 
 // Connects to the socket file at `path`.
 Task<Result<SeqPacketPtr>> connect_seqpacket(std::string path);
+// Takes over a connected socket.
+SeqPacketPtr adopt_seqpacket(async::Executor executor, sys::Fd fd);
 // A connected pair in this process, for tests.
 std::pair<SeqPacketPtr, SeqPacketPtr> seqpacket_pair(async::Executor executor);
 
