@@ -26,7 +26,7 @@ function(atoll_library name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE atoll_warnings atoll_${name} ${ARG_TEST_LINK}
       GTest::gmock GTest::gtest_main)
-    target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/test)
+    target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 120)
   endif()
 endfunction()

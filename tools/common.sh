@@ -75,5 +75,5 @@ unit_test_targets() {
 }
 fuzz_targets() {
   local source
-  for source in "$root"/test/fuzz/*.cc; do basename "$source" .cc | sed 's/^/fuzz_/'; done
+  for source in "$root"/tests/fuzz/*.cc; do basename "$source" .cc | sed 's/^/fuzz_/'; done
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The frame of the escape probes. A probe is one attempt to reach something outside a sandbox. It makes raw system
-// calls, says what the kernel answered, and never judges: the verdict is made outside, by test/escape/harness.py.
+// calls, says what the kernel answered, and never judges: the verdict is made outside, by tests/escape/harness.py.
 #pragma once
 
 #include <cerrno>

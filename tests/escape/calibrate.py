@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs only the positive controls and prints which probes get through: `python3 test/escape/calibrate.py`."""
+"""Runs only the positive controls and prints which probes get through: `python3 tests/escape/calibrate.py`."""
 import os
 import shutil
 import sys

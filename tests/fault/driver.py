@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fault tests: kill, stop, fill and damage a running Atoll, and check what must hold.
 
-    python3 test/fault/driver.py [--programs DIR] [--only faults,points,killer] [--kills N] [--seed N] [--point NAME]...
+    python3 tests/fault/driver.py [--programs DIR] [--only faults,points,killer] [--kills N] [--seed N] [--point NAME]...
 
 Needs root, the daemons of a `dev` build (a release has no crash points) and the base template. Runs in a network namespace
 of its own. The last line is "N passed, N failed, N skipped".

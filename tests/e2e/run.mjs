@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the whole suite: each published client over plain HTTP and over TLS with names, then the raw-wire tests.
 //   node run.mjs [--only TEXT] [--client NAME] [--mode plain|tls]
-// Uses the instance that ATOLL_E2E_URL and ATOLL_E2E_KEY name, or starts one of its own (test/support/instance.mjs).
+// Uses the instance that ATOLL_E2E_URL and ATOLL_E2E_KEY name, or starts one of its own (tests/support/instance.mjs).
 // The last line is "N passed, N failed, N skipped"; the exit code is 1 when something failed.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';

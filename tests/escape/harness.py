@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The escape tests: a hostile workload in a real sandbox, judged from outside.
 
-    python3 test/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
+    python3 tests/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
 
 Parts: probes, surface, tenants, archives, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
 "N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
