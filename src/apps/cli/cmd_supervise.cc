@@ -18,7 +18,11 @@ Result<int> run_supervisor(const MachineOptions& machine, const Globals& globals
   TRY(Config config, resolve_config(machine, globals));
   TRY(std::vector<DaemonSpec> daemons, daemon_specs(config));
   log::set_program("atoll-supervisor");
-  TRY_VOID(supervise({config.run_dir, config.listen, std::move(daemons)}));
+  SupervisorState told;
+  told.listen = config.listen;
+  told.slot_first = config.slot_first;
+  told.slot_count = config.slot_count;
+  TRY_VOID(supervise({config.run_dir, std::move(told), std::move(daemons)}));
   return kExitOk;
 }
 

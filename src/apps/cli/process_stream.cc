@@ -18,20 +18,33 @@ constexpr auto kKeepaliveSeconds = 10;
 constexpr Steady::duration kSilence = std::chrono::seconds(35);  // three keepalives missed: the connection is dead
 constexpr std::size_t kReadBlock = 64 * 1024;
 
+// `outcome` is the guest daemon's own word (proto/guest.md); -1 as exit code means a signal, as E2B's daemon has it.
 ProcessEnd end_of(const json::value& value) {
   ProcessEnd end;
   end.exit_code = static_cast<int>(number_at(value, "exitCode"));
   end.message = printable(text_at(value, "error"));
-  std::string outcome = text_at(value, "outcome");
-  end.signal = static_cast<int>(number_at(value, "signal"));
+  const json::value* typed = find_at(value, "outcome");
+  std::string kind = typed != nullptr ? text_at(*typed, "kind") : "";
+  end.signal = typed != nullptr ? static_cast<int>(number_at(*typed, "signal")) : 0;
   using How = ProcessEnd::How;
-  if (outcome == "timed_out") end.how = How::kTimedOut;
-  else if (outcome == "out_of_memory") end.how = How::kOutOfMemory;
-  else if (outcome == "killed") end.how = How::kKilled;
-  else if (outcome == "lost") end.how = How::kLost;
-  else if (outcome == "signalled" || end.exit_code < 0) end.how = How::kSignalled;
+  if (kind == "timed_out") end.how = How::kTimedOut;
+  else if (kind == "out_of_memory") end.how = How::kOutOfMemory;
+  else if (kind == "killed") end.how = How::kKilled;
+  else if (kind == "signalled" || end.exit_code < 0) end.how = How::kSignalled;
   else end.how = How::kExited;
   return end;
+}
+
+const char* signal_name(int number) {
+  switch (number) {
+    case SIGKILL: return "SIGNAL_SIGKILL";
+    case SIGINT: return "SIGNAL_SIGINT";
+    case SIGHUP: return "SIGNAL_SIGHUP";
+    case SIGQUIT: return "SIGNAL_SIGQUIT";
+    case SIGUSR1: return "SIGNAL_SIGUSR1";
+    case SIGUSR2: return "SIGNAL_SIGUSR2";
+    default: return "SIGNAL_SIGTERM";
+  }
 }
 
 }  // namespace
@@ -118,11 +131,15 @@ Result<std::optional<ProcessEvent>> ProcessStream::take_envelope(http::connect::
   json::value value = json::parse(envelope.payload, failure);
   if (failure) return make_error(Code::kCorrupt, "the sandbox sent an event that is not JSON");
   if ((envelope.flags & http::connect::kEndStream) != 0) {
-    exchange_.reset();
+    auto ended = std::move(exchange_);
     const json::value* error = find_at(value, "error");
     if (error == nullptr) return make_error(Code::kCorrupt, "the process's stream ended without its outcome");
     if (text_at(*error, "code") == "deadline_exceeded") {
       return std::optional(ProcessEvent{ProcessEvent::Kind::kEnded, "", {ProcessEnd::How::kTimedOut, 0, SIGKILL, "time limit"}});
+    }
+    if (text_at(*error, "code") == "resource_exhausted" && pid_ > 0) {
+      exchange_ = std::move(ended);  // we were too slow and were cut off: come again and go on from here
+      return make_error(Code::kUnavailable, "cut off");
     }
     bool unknown = text_at(*error, "code") == "not_found";
     return make_error(unknown ? Code::kNotFound : Code::kInvalid, "{}", printable(text_at(*error, "message")))
@@ -165,7 +182,7 @@ Task<Result<void>> ProcessStream::reconnect() {
   Millis pause(50);
   for (;;) {
     exchange_.reset();
-    json::object body{{"process", selector()}, {"offsets", true}, {"fromOffset", fmt::format("{}", offset_)}};
+    json::object body{{"process", selector()}, {"fromOffset", fmt::format("{}", offset_)}};
     auto opened = co_await open_stream("Connect", std::move(body), Millis(0));
     if (opened.ok() || interrupted_) co_return success();
     // The API is back and says that the sandbox is gone, or the daemon says that the process is: no use to try again.
@@ -201,8 +218,7 @@ Task<Result<void>> ProcessStream::close_stdin() {
 }
 
 Task<Result<void>> ProcessStream::send_signal(int number) {
-  const char* name = number == SIGKILL ? "SIGNAL_SIGKILL" : "SIGNAL_SIGTERM";
-  json::value body = json::object({{"process", selector()}, {"signal", name}});
+  json::value body = json::object({{"process", selector()}, {"signal", signal_name(number)}});
   auto sent = co_await guest_->unary("process.Process/SendSignal", std::move(body));
   if (!sent.ok()) co_return std::move(sent).error();
   co_return success();

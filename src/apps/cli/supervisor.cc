@@ -55,7 +55,7 @@ bool is_listening(const std::string& path) {
 
 class Supervisor {
  public:
-  explicit Supervisor(const SupervisorOptions& options) : run_dir_(options.run_dir), listen_(options.listen) {
+  explicit Supervisor(const SupervisorOptions& options) : run_dir_(options.run_dir), told_(options.told) {
     for (const DaemonSpec& spec : options.daemons) daemons_.emplace_back().spec = spec;
   }
 
@@ -215,8 +215,7 @@ class Supervisor {
   }
 
   void publish() {
-    SupervisorState state;
-    state.listen = listen_;
+    SupervisorState state = told_;
     state.process = {::getpid(), sys::start_ticks(::getpid()).value_or(0)};
     for (const Daemon& daemon : daemons_) {
       state.daemons.push_back({daemon.spec.name, daemon.process, daemon.restarts, daemon.since});
@@ -226,7 +225,7 @@ class Supervisor {
   }
 
   std::string run_dir_;
-  std::vector<std::string> listen_;
+  SupervisorState told_;
   std::vector<Daemon> daemons_;
   sys::Fd lock_;
   sys::Fd signals_;

@@ -35,6 +35,8 @@ struct DaemonState {
 struct SupervisorState {
   ProcessId process;
   std::vector<std::string> listen;  // where control serves
+  std::uint32_t slot_first = 0;     // of the runner
+  std::uint32_t slot_count = 0;
   std::vector<DaemonState> daemons;
 };
 std::string supervisor_state_path(const std::string& run_dir);
@@ -52,7 +54,7 @@ inline constexpr int kHoldControl = SIGUSR1;   // stop the last daemon and do no
 
 struct SupervisorOptions {
   std::string run_dir;
-  std::vector<std::string> listen;  // only told on in the state
+  SupervisorState told;             // what is only told on in the state: addresses and slots
   std::vector<DaemonSpec> daemons;  // in the order of starting
 };
 // Runs until told to stop. kConflict when another supervisor holds the run directory.

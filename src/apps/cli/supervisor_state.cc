@@ -30,6 +30,8 @@ std::string state_json(const SupervisorState& state) {
     daemons.push_back(std::move(item));
   }
   json::object root = process_json(state.process);
+  root["slot_first"] = state.slot_first;
+  root["slot_count"] = state.slot_count;
   root["listen"] = json::value_from(state.listen);
   root["daemons"] = std::move(daemons);
   return json::serialize(root) + "\n";
@@ -44,6 +46,8 @@ Result<SupervisorState> parse_state(std::string_view text) {
   }
   SupervisorState state;
   state.process = process_of(root);
+  state.slot_first = static_cast<std::uint32_t>(number_at(root, "slot_first"));
+  state.slot_count = static_cast<std::uint32_t>(number_at(root, "slot_count"));
   const json::value* listen = find_at(root, "listen");
   if (listen != nullptr && listen->is_array()) {
     for (const json::value& address : listen->as_array()) {

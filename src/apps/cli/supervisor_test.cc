@@ -37,11 +37,15 @@ TEST(SupervisorState, SurvivesARoundTrip) {
   SupervisorState state;
   state.process = {12, 3456};
   state.listen = {"127.0.0.1:7400"};
+  state.slot_first = 300;
+  state.slot_count = 20;
   state.daemons.push_back({"runner", {7, 99}, 2, {1'700'000'000'000}});
   auto again = parse_state(state_json(state));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->process, state.process);
   EXPECT_EQ(again->listen, state.listen);
+  EXPECT_EQ(again->slot_first, 300u);
+  EXPECT_EQ(again->slot_count, 20u);
   ASSERT_EQ(again->daemons.size(), 1u);
   EXPECT_EQ(again->daemons[0].process, (ProcessId{7, 99}));
   EXPECT_EQ(again->daemons[0].restarts, 2u);
@@ -107,7 +111,7 @@ pid_t daemon_pid(const std::string& run_dir) { return daemon_of(run_dir).pid; }
 
 // A daemon that is killed comes back; one whose supervisor is killed stays, and the next supervisor takes it over.
 TEST_F(Supervising, RestartsAdoptsAndStops) {
-  SupervisorOptions options{directory_, {"127.0.0.1:1"}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  SupervisorOptions options{directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
   pid_t first = supervise_in_child(options);
   ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
   pid_t killed = daemon_pid(directory_);
@@ -134,7 +138,7 @@ TEST_F(Supervising, RestartsAdoptsAndStops) {
 }
 
 TEST_F(Supervising, ASecondSupervisorIsRefused) {
-  SupervisorOptions options{directory_, {"127.0.0.1:1"}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  SupervisorOptions options{directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
   pid_t first = supervise_in_child(options);
   ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
   auto second = supervise(options);

@@ -36,6 +36,10 @@ class TakeDown {
   Result<DownReport> run(Sandboxes sandboxes) {
     auto state = load_state(config_.run_dir);
     if (state.ok()) state_ = *state;
+    if (state_.slot_count > 0) {  // what is in force, whatever the configuration says by now
+      config_.slot_first = state_.slot_first;
+      config_.slot_count = state_.slot_count;
+    }
     supervised_ = is_running(state_.process);
     report_.was_running = supervised_ || running("control") || running("runner");
     stop_control();
@@ -142,7 +146,7 @@ class TakeDown {
     ::unlink(supervisor_state_path(config_.run_dir).c_str());
   }
 
-  const Config& config_;
+  Config config_;
   const std::function<void(const std::string&)>& tell_;
   SupervisorState state_;
   ProcessId own_runner_;
