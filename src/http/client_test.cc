@@ -308,6 +308,56 @@ TEST(Http1Client, ASwitchedConnectionIsHandedOverWithItsFirstBytes) {
   EXPECT_EQ(seen, "first");
 }
 
+// A peer that keeps the connection and says when it ends.
+Task<> serve_until_end(net::StreamPtr stream, bool answers, bool& ended) {
+  char buffer[4096];
+  for (;;) {
+    auto count = co_await stream->read_some(buffer);
+    if (!count.ok() || *count == 0) break;
+    if (answers) (void)co_await stream->write_all(kEmptyOk);
+  }
+  ended = true;
+}
+
+TEST(Http1Client, AKeptConnectionIsClosedAfterItsIdleTime) {
+  asio::io_context loop;
+  bool ended = false;
+  Connector connector = [&]() -> Task<Result<net::StreamPtr>> {
+    auto [ours, theirs] = net::stream_pair(loop.get_executor());
+    asio::co_spawn(loop, serve_until_end(std::move(theirs), true, ended), asio::detached);
+    co_return std::move(ours);
+  };
+  ClientLimits limits;
+  limits.idle_timeout = std::chrono::milliseconds(10);
+  auto client = make_client(connector, limits);
+  std::optional<Result<Answer>> out;
+  asio::co_spawn(loop, fetch_into(client, get(), "", out), asio::detached);
+  loop.run();
+  EXPECT_TRUE(out->ok());
+  EXPECT_TRUE(ended);
+}
+
+TEST(Http1Client, APeerThatSaysNothingEndsWithDeadline) {
+  asio::io_context loop;
+  bool ended = false;
+  Connector connector = [&]() -> Task<Result<net::StreamPtr>> {
+    auto [ours, theirs] = net::stream_pair(loop.get_executor());
+    asio::co_spawn(loop, serve_until_end(std::move(theirs), false, ended), asio::detached);
+    co_return std::move(ours);
+  };
+  Code code = Code::kInternal;
+  auto run = [](std::shared_ptr<Client> client, Code& seen) -> Task<> {
+    auto exchange = co_await client->start(get());
+    (*exchange)->set_idle_limit(std::chrono::milliseconds(10));
+    auto head = co_await (*exchange)->read_head();
+    if (!head.ok()) seen = head.error().code();
+  };
+  asio::co_spawn(loop, run(make_client(connector), code), asio::detached);
+  loop.run();
+  EXPECT_EQ(code, Code::kDeadline);
+  EXPECT_TRUE(ended);
+}
+
 TEST(Http1Client, HeadsThatWouldSplitTheRequestAreNotSent) {
   Peer peer;
   auto bad_header = get();

@@ -361,6 +361,17 @@ TEST(Http1Server, FramingHeadersOfTheHandlerAreIgnored) {
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
 }
 
+TEST(Http1Server, AHandlerMayCloseTheConnection) {
+  Handler handler = [](Exchange& exchange) -> Task<> {
+    ResponseHead head;
+    head.headers.add("connection", "close");
+    (void)co_await exchange.respond(std::move(head), "ok");
+  };
+  std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  auto got = talk(request + request, handler);
+  EXPECT_EQ(got.answer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+}
+
 TEST(Http1Server, AnUnfinishedAnswerBreaksTheConnection) {
   Handler handler = [](Exchange& exchange) -> Task<> {
     ResponseHead head;

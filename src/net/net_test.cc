@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "async/scope.h"
@@ -80,6 +81,27 @@ TEST(Tcp, CarriesBytesBothWays) {
   EXPECT_EQ(answer, "hello");
 }
 
+async::Task<> connect_through(std::string interface, std::uint16_t port, int& error) {
+  Endpoint endpoint{"127.0.0.1", port};
+  ConnectOptions options;
+  options.interface = interface;
+  options.send_buffer = 64 * 1024;
+  auto stream = co_await connect_tcp(endpoint, options);
+  error = stream.ok() ? 0 : stream.error().sys_errno();
+}
+
+TEST(Tcp, ConnectsThroughTheNamedInterfaceOnly) {
+  asio::io_context loop;
+  auto listener = listen_tcp(loop.get_executor(), {"127.0.0.1", 0});
+  ASSERT_TRUE(listener.ok());
+  int error = -1;
+  run(loop, connect_through("lo", (*listener)->port(), error));
+  EXPECT_EQ(error, 0);
+  loop.restart();
+  run(loop, connect_through("atl-none", (*listener)->port(), error));
+  EXPECT_EQ(error, ENODEV);
+}
+
 async::Task<> connect_refused(std::uint16_t port, int& error) {
   Endpoint endpoint{"127.0.0.1", port};
   ConnectOptions options;
@@ -97,6 +119,63 @@ TEST(Tcp, AClosedPortIsConnectionRefused) {
   int error = 0;
   run(loop, connect_refused(port, error));
   EXPECT_EQ(error, ECONNREFUSED);
+}
+
+// All descriptors of this process but the few it has, until the end of the scope.
+class DescriptorsTaken {
+ public:
+  DescriptorsTaken() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 128;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = dup(0); fd >= 0; fd = dup(0)) taken_.push_back(fd);
+  }
+  ~DescriptorsTaken() {
+    for (int fd : taken_) ::close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+async::Task<> accept_one(Listener& listener, bool& accepted) {
+  auto stream = co_await listener.accept();
+  accepted = stream.ok();
+}
+
+async::Task<> expect_end(Stream& stream, std::optional<DescriptorsTaken>& taken, std::uint16_t port) {
+  char buffer[4];
+  auto count = co_await stream.read_some(buffer);
+  EXPECT_TRUE(!count.ok() || *count == 0);  // dropped, and not left waiting
+  taken.reset();
+  Endpoint endpoint{"127.0.0.1", port};
+  ConnectOptions options;
+  EXPECT_TRUE((co_await connect_tcp(endpoint, options)).ok());
+}
+
+TEST(Listener, OutOfDescriptorsItDropsTheWaitingConnectionAndGoesOn) {
+  asio::io_context loop;
+  auto listener = listen_tcp(loop.get_executor(), {"127.0.0.1", 0});
+  ASSERT_TRUE(listener.ok());
+  auto port = (*listener)->port();
+  StreamPtr first;
+  auto connect = [](std::uint16_t to, StreamPtr& out) -> async::Task<> {
+    Endpoint endpoint{"127.0.0.1", to};
+    ConnectOptions options;
+    auto stream = co_await connect_tcp(endpoint, options);
+    if (stream.ok()) out = *std::move(stream);
+  };
+  run(loop, connect(port, first));
+  ASSERT_TRUE(first != nullptr);
+  bool accepted = false;
+  std::optional<DescriptorsTaken> taken(std::in_place);
+  loop.restart();
+  asio::co_spawn(loop, accept_one(**listener, accepted), asio::detached);
+  run(loop, expect_end(*first, taken, port));
+  EXPECT_TRUE(accepted);
 }
 
 async::Task<> read_with_limit(Stream& stream, Code& code) {

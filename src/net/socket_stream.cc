@@ -212,7 +212,7 @@ Task<Result<void>> SocketStream::connect(SocketAddress address, Steady::duration
                            "connect to");
       if (failure) co_return *std::move(failure);
     }
-    watchdog_->end(Side::kWrite);
+    watchdog_->disarm();
   }
   if (int error = pending_error(socket_.native_handle())) co_return Error::from_errno(error, what);
   co_return success();

@@ -11,6 +11,13 @@ void Watchdog::begin(Side side, Steady::duration limit) {
   if (deadline(side) < armed_) arm(deadline(side));
 }
 
+void Watchdog::disarm() {
+  end(Side::kRead);
+  end(Side::kWrite);
+  armed_ = kNever;
+  timer_.cancel();
+}
+
 void Watchdog::stop() {
   expired_ = nullptr;
   timer_.cancel();

@@ -25,6 +25,8 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void end(Side side) { deadline(side) = kNever; }
   // True when the deadline of `side` has passed. Asking does not clear it; begin() and end() do.
   bool late(Side side) const { return deadlines_[static_cast<int>(side)] <= Steady::now(); }
+  // Also takes the timer back, for a limit that will not be used again soon.
+  void disarm();
   // No call of `expired` from here on.
   void stop();
 

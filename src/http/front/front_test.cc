@@ -172,6 +172,36 @@ TEST(Front, OneAddressHasALimitOfItsOwn) {
   EXPECT_TRUE(ask_in_a_crowd(options, 1).starts_with("HTTP/1.1 200 "));
 }
 
+// Asks, and says how reading the answer ended.
+Task<> ask_and_see_the_end(std::uint16_t port, std::string& answer, int& error) {
+  net::Endpoint endpoint{"127.0.0.1", port};
+  net::ConnectOptions options;
+  auto stream = co_await net::connect_tcp(endpoint, options);
+  (void)co_await (*stream)->write_all("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  char buffer[1024];
+  for (;;) {
+    auto got = co_await (*stream)->read_some(buffer);
+    if (!got.ok()) error = got.error().sys_errno();
+    if (!got.ok() || *got == 0) break;
+    answer.append(buffer, *got);
+  }
+}
+
+TEST(Front, AnAbortedAnswerIsAResetOfTheConnection) {
+  Handler handler = [](Exchange& exchange) -> Task<> {
+    ResponseHead head;
+    (void)co_await exchange.send_head(std::move(head));
+    exchange.abort();
+  };
+  Running server({}, handler);
+  asio::io_context loop;
+  std::string answer;
+  int error = 0;
+  asio::co_spawn(loop, ask_and_see_the_end(server.port(), answer, error), asio::detached);
+  loop.run();
+  EXPECT_EQ(error, ECONNRESET);
+}
+
 // stop() arrives while one exchange runs and another connection is idle.
 struct SlowHandler {
   async::Event* started = nullptr;
