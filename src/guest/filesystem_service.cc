@@ -116,10 +116,13 @@ Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, Watch
     else if (deadline && Steady::now() >= *deadline)
       failure = Error(Code::kDeadline, "the time limit of this request has passed");
     if (failure) break;
-    sent = co_await stream.send_keepalive_if_due();
+    if (Steady::now() >= stream.keepalive_due()) {
+      sent = co_await stream.send_keepalive();
+      continue;  // something may have happened meanwhile, and its notification has passed
+    }
     auto until = stream.keepalive_due();
     if (deadline) until = std::min(until, *deadline);
-    if (sent.ok()) co_await watcher->changed().wait_until(until);
+    co_await watcher->changed().wait_until(until);
   }
   bool deliver = sent.ok() && !watch.gone();
   co_await watch.stop();

@@ -163,12 +163,16 @@ Task<> Process::pump(ProcessPtr self, Output& output) {
   }
   output.finished = true;
   changed_.notify_all();
+  // Closing a terminal would hang its session up, so that waits for the leader's end.
+  while (output.channel == Channel::kPty && !reaped()) co_await changed_.wait();
+  output.descriptor->close();
 }
 
 void Process::on_reaped(int wait_status) {
   wait_status_ = wait_status;
   reaped_at_ = Steady::now();
   for (Output& output : outputs_) {
+    if (output.finished) continue;
     int waiting = 0;
     if (::ioctl(output.descriptor->native_handle(), FIONREAD, &waiting) != 0) waiting = 0;
     output.due = output.taken + static_cast<std::uint64_t>(waiting);

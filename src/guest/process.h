@@ -197,9 +197,9 @@ class ProcessTable {
   };
   ProcessPtr admit(Start start, Spawned spawned, Before before);
   Task<> watch_deadline(ProcessPtr process, Steady::time_point deadline);
-  Task<> retire(ProcessPtr process);
+  Task<> retire();
   void share_memory();
-  void forget(const ProcessPtr& process);
+  void forget_oldest();
 
   async::Executor executor_;
   Workers& workers_;
@@ -207,7 +207,11 @@ class ProcessTable {
   async::Scope scope_;
   Steady::duration subscriber_stall_;
   std::unordered_map<pid_t, ProcessPtr> alive_;
-  std::list<ProcessPtr> retained_;             // oldest first
+  struct Retained {
+    ProcessPtr process;
+    Steady::time_point until;
+  };
+  std::list<Retained> retained_;               // oldest first
   std::list<std::weak_ptr<Process>> holders_;  // forgotten, but a child holds the output open; oldest first
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most
   std::uint64_t exits_ = 0;

@@ -109,10 +109,13 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
       failure = Error(Code::kDeadline, "the time limit of this request has passed; the process goes on");
       break;
     }
-    sent = co_await stream.send_keepalive_if_due();
+    if (Steady::now() >= stream.keepalive_due()) {
+      sent = co_await stream.send_keepalive();
+      continue;  // something may have happened meanwhile, and its notification has passed
+    }
     auto until = stream.keepalive_due();
     if (reader.deadline) until = std::min(until, *reader.deadline);
-    if (sent.ok()) co_await process.changed().wait_until(until);
+    co_await process.changed().wait_until(until);
   }
   bool deliver = sent.ok() && !watch.gone();
   co_await watch.stop();

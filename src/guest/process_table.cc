@@ -57,21 +57,27 @@ void ProcessTable::on_exit(pid_t pid, int wait_status) {
   }
   ProcessPtr process = found->second;
   alive_.erase(found);
-  retained_.push_back(process);
-  if (retained_.size() > kMaxRetained) forget(retained_.front());
+  if (retained_.empty()) scope_.spawn("process retention", retire());
+  retained_.push_back({process, Steady::now() + kRetention});
+  if (retained_.size() > kMaxRetained) forget_oldest();
   process->on_reaped(wait_status);
-  scope_.spawn("process end", retire(process));
+  scope_.spawn("process end", process->conclude(process, oom_));
 }
 
-Task<> ProcessTable::retire(ProcessPtr process) {
-  co_await process->conclude(process, oom_);
-  co_await async::sleep_for(kRetention);
-  forget(process);
+// Runs while there are retained processes.
+Task<> ProcessTable::retire() {
+  while (!retained_.empty() && !scope_.cancelled()) {
+    auto left = retained_.front().until - Steady::now();
+    if (left <= Steady::duration::zero())
+      forget_oldest();
+    else
+      co_await async::sleep_for(left);
+  }
 }
 
-void ProcessTable::forget(const ProcessPtr& process) {
-  ProcessPtr held = process;  // the argument may be the list's own element
-  retained_.remove(held);
+void ProcessTable::forget_oldest() {
+  ProcessPtr held = std::move(retained_.front().process);
+  retained_.pop_front();
   held->forget();
   holders_.remove_if([](const std::weak_ptr<Process>& process) { return process.expired(); });
   if (!held->held_open()) return;
@@ -101,8 +107,8 @@ void ProcessTable::share_memory() {
 ProcessPtr ProcessTable::find(pid_t pid) const {
   if (auto found = alive_.find(pid); found != alive_.end()) return found->second;
   auto ended = std::find_if(retained_.rbegin(), retained_.rend(),
-                            [&](const ProcessPtr& p) { return p->pid() == pid; });
-  return ended == retained_.rend() ? nullptr : *ended;
+                            [&](const Retained& r) { return r.process->pid() == pid; });
+  return ended == retained_.rend() ? nullptr : ended->process;
 }
 
 ProcessPtr ProcessTable::find(std::string_view tag) const {
@@ -110,8 +116,8 @@ ProcessPtr ProcessTable::find(std::string_view tag) const {
     if (process->config().tag == tag) return process;
   }
   auto ended = std::find_if(retained_.rbegin(), retained_.rend(),
-                            [&](const ProcessPtr& p) { return p->config().tag == tag; });
-  return ended == retained_.rend() ? nullptr : *ended;
+                            [&](const Retained& r) { return r.process->config().tag == tag; });
+  return ended == retained_.rend() ? nullptr : ended->process;
 }
 
 std::vector<ProcessPtr> ProcessTable::alive() const {

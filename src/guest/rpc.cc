@@ -136,10 +136,7 @@ Task<> EventStream::end(std::optional<Error> error) {
   if (written.ok()) co_await finish(exchange_);
 }
 
-Task<Result<void>> EventStream::send_keepalive_if_due() {
-  if (Steady::now() < keepalive_due_) co_return success();
-  co_return co_await send(keepalive_);
-}
+Task<Result<void>> EventStream::send_keepalive() { co_return co_await send(keepalive_); }
 
 ClientWatch::ClientWatch(async::Executor executor, Exchange& exchange, std::function<void()> on_gone)
     : scope_(std::move(executor)), on_gone_(std::move(on_gone)) {

@@ -49,8 +49,8 @@ class EventStream {
   Task<Result<void>> send(std::string_view json);
   // The final frame. Returns when the answer is finished.
   Task<> end(std::optional<Error> error);
-  // Sends the keepalive message when it is time for one.
-  Task<Result<void>> send_keepalive_if_due();
+  // Sends the keepalive message; keepalive_due() says when it is time for it.
+  Task<Result<void>> send_keepalive();
   Steady::time_point keepalive_due() const { return keepalive_due_; }
 
  private:
