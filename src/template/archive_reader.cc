@@ -25,12 +25,13 @@ constexpr std::size_t kBlockBytes = 256 * 1024;
 
 Error damaged(archive* reader, std::string_view where) {
   const char* text = archive_error_string(reader);
-  return make_error(Code::kInvalid, "the archive is damaged near {}: {}", where, printable(text ? text : "unknown"))
+  return make_error(Code::kInvalid, "the archive is damaged near {}: {}", where,
+                    printable(text ? text : "unknown"))
       .with_word("template_archive_damaged");
 }
 
-// Stage one: the bytes of the archive with the compression taken off. Counts them and holds them against the bound, which
-// is what stops a small file that unpacks to petabytes.
+// Stage one: the bytes of the archive with the compression taken off. Counts them and holds them against the
+// bound, which is what stops a small file that unpacks to petabytes.
 class Unpacked {
  public:
   explicit Unpacked(std::uint64_t max_bytes) : reader_(archive_read_new()), max_bytes_(max_bytes) {}
@@ -76,17 +77,19 @@ class Unpacked {
     return true;
   }
 
-  // After the end mark, at `consumed` bytes, there may be padding and nothing else: data there is what another reader would
-  // still extract.
+  // After the end mark, at `consumed` bytes, there may be padding and nothing else: data there is what
+  // another reader would still extract.
   Result<void> expect_only_zeros(std::uint64_t consumed) {
     // The end mark lies in the last block that was handed out, or just before its end.
     std::uint64_t unread = std::min<std::uint64_t>(total_ - std::min(total_, consumed), last_.size());
     std::span<const char> bytes = last_.last(unread);
     while (true) {
       if (std::any_of(bytes.begin(), bytes.end(), [](char byte) { return byte != 0; })) {
-        return make_error(Code::kInvalid, "the archive goes on behind its end mark").with_word("template_archive_damaged");
+        return make_error(Code::kInvalid, "the archive goes on behind its end mark")
+            .with_word("template_archive_damaged");
       }
-      if (!next_block(bytes)) return make_error(Code::kInvalid, "the archive is damaged after its end: {}", failure_);
+      if (!next_block(bytes))
+        return make_error(Code::kInvalid, "the archive is damaged after its end: {}", failure_);
       if (bytes.empty()) return success();
     }
   }
@@ -138,7 +141,8 @@ Result<Entry> convert(archive_entry* raw) {
     entry.target = target ? target : "";
   } else if (entry.kind == EntryKind::kHardlink) {
     Result<std::string> target = clean_path(archive_entry_hardlink(raw));
-    if (!target.ok()) return std::move(target).error().context(describe(entry.path) + " is a hard link whose target");
+    if (!target.ok())
+      return std::move(target).error().context(describe(entry.path) + " is a hard link whose target");
     entry.target = *target;
   }
   return entry;
@@ -147,7 +151,8 @@ Result<Entry> convert(archive_entry* raw) {
 // Delivers an entry's data without the holes of sparse files: those become zeros, and count as bytes.
 class EntryData {
  public:
-  explicit EntryData(archive* reader, std::string path) : reader_(reader), path_(std::move(path)), buffer_(kBlockBytes) {}
+  explicit EntryData(archive* reader, std::string path)
+      : reader_(reader), path_(std::move(path)), buffer_(kBlockBytes) {}
 
   Result<std::span<const char>> next() {
     la_ssize_t size = archive_read_data(reader_, buffer_.data(), buffer_.size());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goal: every known way of climbing out of a tree with an archive is refused, with the entry named, and nothing outside the
-// tree is touched. Method: hostile archives made byte by byte, unpacked into a folder that has a canary beside it.
+// Goal: every known way of climbing out of a tree with an archive is refused, with the entry named, and
+// nothing outside the tree is touched. Method: hostile archives made byte by byte, unpacked into a folder
+// that has a canary beside it.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -74,11 +75,14 @@ class ArchiveTest : public ::testing::Test {
 TEST_F(ArchiveTest, AnHonestTreeArrivesWhole) {
   TarBuilder tar;
   tar.folder("./").folder("./usr/").folder("./usr/bin/").file("./usr/bin/su", "program", 04755);
-  tar.symlink("./bin", "usr/bin").symlink("./up", "../../../etc").hardlink("./usr/bin/su2", "./usr/bin/su").end();
+  tar.symlink("./bin", "usr/bin")
+      .symlink("./up", "../../../etc")
+      .hardlink("./usr/bin/su2", "./usr/bin/su")
+      .end();
   Result<void> done = unpack(tar.bytes());
   ASSERT_TRUE(done.ok()) << done.error().message();
   EXPECT_EQ(read("usr/bin/su"), "program");
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((top_ / "tree/usr/bin/su2").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 04755u);
   EXPECT_EQ(status.st_nlink, 2u);
@@ -94,16 +98,20 @@ TEST_F(ArchiveTest, NamesThatDifferOnlyInCaseStayTwoFiles) {
   EXPECT_EQ(read("README"), "two");
 }
 
-TEST_F(ArchiveTest, AbsolutePathIsRefused) { expect_refused(TarBuilder().file("/etc/cron.d/x", "x").end(), "/etc/cron.d/x"); }
+TEST_F(ArchiveTest, AbsolutePathIsRefused) {
+  expect_refused(TarBuilder().file("/etc/cron.d/x", "x").end(), "/etc/cron.d/x");
+}
 
 TEST_F(ArchiveTest, DotDotIsRefused) {
   expect_refused(TarBuilder().file("../outside/canary", "x").end(), "../outside/canary");
-  expect_refused(TarBuilder().folder("a").file("a/../../outside/canary", "x").end(), "a/../../outside/canary");
+  expect_refused(TarBuilder().folder("a").file("a/../../outside/canary", "x").end(),
+                 "a/../../outside/canary");
 }
 
 TEST_F(ArchiveTest, FileBehindASymlinkOfTheArchiveIsRefused) {
   TarBuilder tar;
-  expect_refused(tar.symlink("door", (top_ / "outside").string()).file("door/canary", "x").end(), "door/canary");
+  expect_refused(tar.symlink("door", (top_ / "outside").string()).file("door/canary", "x").end(),
+                 "door/canary");
 }
 
 TEST_F(ArchiveTest, FileInPlaceOfASymlinkIsRefused) {
@@ -139,11 +147,13 @@ TEST_F(ArchiveTest, DevicesAndFifosAreRefused) {
 }
 
 TEST_F(ArchiveTest, PaxPathThatLeavesIsRefused) {
-  expect_refused(TarBuilder().pax("path", "../outside/canary").file("innocent", "x").end(), "../outside/canary");
+  expect_refused(TarBuilder().pax("path", "../outside/canary").file("innocent", "x").end(),
+                 "../outside/canary");
 }
 
 TEST_F(ArchiveTest, PaxLinkPathThatLeavesIsRefused) {
-  expect_refused(TarBuilder().pax("linkpath", "../outside/canary").hardlink("loot", "innocent").end(), "loot");
+  expect_refused(TarBuilder().pax("linkpath", "../outside/canary").hardlink("loot", "innocent").end(),
+                 "loot");
 }
 
 TEST_F(ArchiveTest, PaxSizeBeyondTheDataIsRefused) {

@@ -15,22 +15,27 @@ namespace atl::templates {
 namespace {
 
 constexpr std::string_view kPackages =
-    "bash,build-essential,ca-certificates,curl,git,iproute2,less,nano,netbase,nodejs,npm,procps,python3,python3-pip,"
+    "bash,build-essential,ca-certificates,curl,git,iproute2,less,nano,netbase,nodejs,npm,procps,python3,"
+    "python3-pip,"
     "python3-venv,python-is-python3,sudo,unzip,xz-utils,zip";
 
 // Settings that decide how a download reaches a server, and nothing else: no hooks, no paths, no trust.
 constexpr std::array<std::string_view, 7> kDownloadKeys = {
-    "Acquire::http::", "Acquire::https::", "Acquire::Check-Valid-Until", "Acquire::Check-Date",
+    "Acquire::http::",  "Acquire::https::",   "Acquire::Check-Valid-Until", "Acquire::Check-Date",
     "Acquire::Retries", "Acquire::ForceIPv4", "Acquire::ForceIPv6"};
 
 bool wanted_option(std::string_view key) {
-  // A proxy found by a program: that program is not in the tree. Certificates of the host: apt finds them by itself.
-  if (key.find("AutoDetect") != std::string_view::npos || key.find("Auto-Detect") != std::string_view::npos) return false;
-  return std::any_of(kDownloadKeys.begin(), kDownloadKeys.end(), [&](auto start) { return key.starts_with(start); });
+  // A proxy found by a program: that program is not in the tree. Certificates of the host: apt finds them by
+  // itself.
+  if (key.find("AutoDetect") != std::string_view::npos || key.find("Auto-Detect") != std::string_view::npos)
+    return false;
+  return std::any_of(kDownloadKeys.begin(), kDownloadKeys.end(),
+                     [&](auto start) { return key.starts_with(start); });
 }
 
 bool of_suite(std::string_view release, std::string_view suite) {
-  return release == suite || release == fmt::format("{}-updates", suite) || release == fmt::format("{}-security", suite);
+  return release == suite || release == fmt::format("{}-updates", suite) ||
+         release == fmt::format("{}-security", suite);
 }
 
 // Output of a program of the host; what it printed until then when it fails.
@@ -39,8 +44,9 @@ std::string output_of(const std::string& work, const std::vector<std::string>& a
   jail.work = work;
   jail.view = View::kHost;
   std::string text;
-  Result<void> done = run_program(jail, argv, {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/tmp"},
-                                  [&](std::string_view line) { text += std::string(line) + "\n"; });
+  Result<void> done =
+      run_program(jail, argv, {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/tmp"},
+                  [&](std::string_view line) { text += std::string(line) + "\n"; });
   if (!done.ok()) log::warn("cannot read this host's apt settings", {{"error", done.error().message()}});
   return text;
 }
@@ -74,9 +80,10 @@ std::vector<std::string> download_options(std::string_view dump) {
 
 AptHost read_apt_host(const std::string& suite, const std::string& work) {
   AptHost host;
-  host.sources = mirror_lines(output_of(work, {"/usr/bin/apt-get", "indextargets", "--format",
-                                               "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"}),
-                              suite);
+  host.sources =
+      mirror_lines(output_of(work, {"/usr/bin/apt-get", "indextargets", "--format",
+                                    "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"}),
+                   suite);
   host.options = download_options(output_of(work, {"/usr/bin/apt-config", "dump", "Acquire"}));
   return host;
 }
@@ -84,11 +91,15 @@ AptHost read_apt_host(const std::string& suite, const std::string& work) {
 std::vector<std::string> base_command(const std::string& suite, const AptHost& host) {
   std::string work = kJailWork;
   // Mode "root" is root of the jail. /sys cannot be mounted there and is not needed.
-  std::vector<std::string> argv = {"/usr/bin/mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
+  std::vector<std::string> argv = {"/usr/bin/mmdebstrap",
+                                   "--mode=root",
+                                   "--variant=minbase",
+                                   "--format=directory",
                                    "--skip=chroot/mount/sys,output/dev,check/empty",
                                    fmt::format("--include={}", kPackages)};
-  for (std::string_view path : {"path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
-                                "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/locale/*"}) {
+  for (std::string_view path :
+       {"path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
+        "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/locale/*"}) {
     argv.push_back(fmt::format("--dpkgopt={}", path));
   }
   if (!host.options.empty()) argv.push_back("--aptopt=" + work + "/apt.conf");
@@ -126,7 +137,8 @@ rm -f "$root/etc/resolv.conf"
 echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
 # Some packages fail to install when the folders for manual pages are missing.
 for section in 1 2 3 4 5 6 7 8; do mkdir -p "$root/usr/share/man/man$section"; done
-rm -f "$root"/etc/ssh/ssh_host_* "$root"/var/lib/dbus/machine-id "$root"/var/lib/dpkg/*-old "$root"/var/cache/debconf/*-old
+rm -f "$root"/etc/ssh/ssh_host_* "$root"/var/lib/dbus/machine-id
+rm -f "$root"/var/lib/dpkg/*-old "$root"/var/cache/debconf/*-old
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/cache/ldconfig/*
 mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial"
 find "$root/var/log" -type f -delete
@@ -140,7 +152,8 @@ std::string host_suite(std::string_view os_release) {
   for (std::string_view line : split(os_release, '\n')) {
     if (!line.starts_with("VERSION_CODENAME=")) continue;
     std::string_view name = line.substr(line.find('=') + 1);
-    if (std::find(std::begin(kSuites), std::end(kSuites), name) != std::end(kSuites)) return std::string(name);
+    if (std::find(std::begin(kSuites), std::end(kSuites), name) != std::end(kSuites))
+      return std::string(name);
   }
   return std::string(kSuites[0]);
 }

@@ -20,16 +20,17 @@ struct AptHost {
   std::vector<std::string> options;  // apt.conf(5) lines for downloading: proxies, time outs
 };
 
-// Reads what this host uses to reach Debian's servers: mirrors for `suite` and download settings. Runs apt-get and
-// apt-config in a jail on the folder `work`. Falls back to Debian's own servers when the host has no mirror of that suite.
+// Reads what this host uses to reach Debian's servers: mirrors for `suite` and download settings. Runs
+// apt-get and apt-config in a jail on the folder `work`. Falls back to Debian's own servers when the host has
+// no mirror of that suite.
 AptHost read_apt_host(const std::string& suite, const std::string& work);
 
 // Pure parts, for tests. `targets`: output of apt-get indextargets; `dump`: output of apt-config dump.
 std::vector<std::string> mirror_lines(std::string_view targets, std::string_view suite);
 std::vector<std::string> download_options(std::string_view dump);
 
-// The command line of mmdebstrap that builds `suite` into /mnt/tree. Reads the sources from /mnt/sources.list and the apt
-// options from /mnt/apt.conf when they are given.
+// The command line of mmdebstrap that builds `suite` into /mnt/tree. Reads the sources from /mnt/sources.list
+// and the apt options from /mnt/apt.conf when they are given.
 std::vector<std::string> base_command(const std::string& suite, const AptHost& host);
 // Shell script that mmdebstrap runs at the end with the tree as $1.
 std::string base_script(const std::string& suite);

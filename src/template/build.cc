@@ -54,7 +54,8 @@ std::string joined(const std::vector<std::string>& lines) {
 std::vector<std::string> download_environment() {
   std::vector<std::string> environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/tmp",
                                           "TMPDIR=/tmp", "DEBIAN_FRONTEND=noninteractive"};
-  for (const char* name : {"http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}) {
+  for (const char* name :
+       {"http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}) {
     const char* value = std::getenv(name);
     if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
   }
@@ -80,7 +81,8 @@ Result<void> with_tree(const Workspace& work, int source, const std::function<Re
   });
 }
 
-Result<Manifest> make_image(const Builds& builds, Workspace& work, Manifest manifest, const Progress& progress) {
+Result<Manifest> make_image(const Builds& builds, Workspace& work, Manifest manifest,
+                            const Progress& progress) {
   TRY_VOID(with_tree(work, -1, finish_root));
   progress(kImagePercent, "writing the image");
   TRY_VOID(write_image(work.path()));
@@ -117,15 +119,19 @@ Result<Manifest> build_base(const Builds& builds, const std::string& suite, cons
   TRY_VOID(write_file(work.path() + "/finish.sh", base_script(suite)));
   if (!host.sources.empty()) TRY_VOID(write_file(work.path() + "/sources.list", joined(host.sources)));
   if (!host.options.empty()) TRY_VOID(write_file(work.path() + "/apt.conf", joined(host.options)));
-  Result<void> built = run_program(host_jail(work, Network::kHost), base_command(suite, host), download_environment(),
-                                   [&](std::string_view line) {
+  Result<void> built = run_program(host_jail(work, Network::kHost), base_command(suite, host),
+                                   download_environment(), [&](std::string_view line) {
                                      for (const Phase& phase : kPhases) {
                                        if (line.starts_with(phase.line)) progress(phase.percent, phase.text);
                                      }
                                    });
   if (!built.ok()) {
-    return std::move(built).error().context("build the Debian base").with_hint(
-        "check that this machine reaches its Debian mirror ('apt-get update') and run it again; nothing was left behind");
+    return std::move(built)
+        .error()
+        .context("build the Debian base")
+        .with_hint(
+            "check that this machine reaches its Debian mirror ('apt-get update') and run it again; nothing "
+            "was left behind");
   }
   Manifest manifest;
   manifest.name = "base";
@@ -138,7 +144,7 @@ Result<Manifest> build_base(const Builds& builds, const std::string& suite, cons
 Result<Manifest> build_from(const Builds& builds, const SourceRequest& request, const Progress& progress) {
   progress(0, "reading " + request.from);
   sys::Fd source(::open(request.from.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (!source || ::fstat(source.get(), &status) != 0) {
     return Error::from_errno(errno, "open " + request.from).with_hint("give a folder or a tar archive");
   }

@@ -16,10 +16,11 @@ namespace atl::templates {
 // Called from the building thread: `percent` never falls; `text` says what is being done.
 using Progress = std::function<void(int percent, std::string_view text)>;
 
-// Builds the base template from Debian's packages: a minute or two, most of it downloading. Needs root, mmdebstrap and
-// mkfs.erofs. Blocks.
+// Builds the base template from Debian's packages: a minute or two, most of it downloading. Needs root,
+// mmdebstrap and mkfs.erofs. Blocks.
 Result<Manifest> build_base(const Builds& builds, const std::string& suite, const Progress& progress);
 
+// What `atoll template build` asks for.
 struct SourceRequest {
   std::string from;  // a folder or a tar archive (plain, gzip, bzip2, xz, zstd)
   std::string name;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The jail, the store of builds, and whole builds from small trees.
+#include "template/build.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +17,6 @@
 
 #include "sys/files.h"
 #include "template/base_recipe.h"
-#include "template/build.h"
 #include "template/jail.h"
 #include "template/root_finish.h"
 #include "template/tar_builder_for_test.h"
@@ -58,7 +59,11 @@ class BuildTest : public ::testing::Test {
   }
   static TarBuilder mini() {
     TarBuilder tar;
-    tar.folder("./").folder("./bin").file("./bin/sh", "#!", 0755).folder("./etc").file("./etc/passwd", "root:x:0:0::/:/bin/sh\n");
+    tar.folder("./")
+        .folder("./bin")
+        .file("./bin/sh", "#!", 0755)
+        .folder("./etc")
+        .file("./etc/passwd", "root:x:0:0::/:/bin/sh\n");
     return tar;
   }
 
@@ -72,12 +77,13 @@ TEST_F(JailTest, JobSeesOnlyTheWorkFolderAndOwnsNothingOutside) {
   Workspace work = builds_->start().value();
   JailSpec jail{.work = work.path()};
   Result<void> done = run_job(jail, []() -> Result<void> {
-    if (::access("/etc/passwd", F_OK) == 0) return make_error(Code::kInternal, "the host's files are visible");
+    if (::access("/etc/passwd", F_OK) == 0)
+      return make_error(Code::kInternal, "the host's files are visible");
     TRY(sys::Fd fd, sys::open_file("/tree/made", O_WRONLY | O_CREAT, 0644));
     return success();
   });
   ASSERT_TRUE(done.ok()) << done.error().message();
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((work.path() + "/tree/made").c_str(), &status), 0);
   EXPECT_EQ(status.st_uid, kJailUidBase);
 }
@@ -108,8 +114,7 @@ TEST_F(JailTest, JobThatNeverEndsIsEnded) {
   Workspace work = builds_->start().value();
   JailSpec jail{.work = work.path(), .time_limit = std::chrono::seconds(0)};
   Result<void> done = run_job(jail, []() -> Result<void> {
-    for (volatile int i = 0;; i = i + 1) {
-    }
+    for (volatile int i = 0;; i = i + 1) {}
   });
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().code(), Code::kDeadline);
@@ -120,8 +125,9 @@ TEST_F(JailTest, ProgramHasNoNetworkNoEnvironmentAndAnUnknownUser) {
   Workspace work = builds_->start().value();
   JailSpec jail{.work = work.path(), .view = View::kHost};
   std::string output;
-  Result<void> done = run_program(jail, {"/bin/sh", "-c", "env; cat /etc/shadow; ls /sys/class/net; cat /proc/self/uid_map"},
-                                  {"PATH=/bin:/usr/bin"}, [&](std::string_view line) { output += std::string(line) + "\n"; });
+  Result<void> done =
+      run_program(jail, {"/bin/sh", "-c", "env; cat /etc/shadow; ls /sys/class/net; cat /proc/self/uid_map"},
+                  {"PATH=/bin:/usr/bin"}, [&](std::string_view line) { output += std::string(line) + "\n"; });
   EXPECT_TRUE(done.ok());
   EXPECT_THAT(output, Not(HasSubstr("leak")));
   EXPECT_THAT(output, HasSubstr("/etc/shadow: Permission denied"));
@@ -131,7 +137,8 @@ TEST_F(JailTest, ProgramHasNoNetworkNoEnvironmentAndAnUnknownUser) {
 TEST_F(JailTest, FailedProgramShowsItsLastLines) {
   Workspace work = builds_->start().value();
   JailSpec jail{.work = work.path(), .view = View::kHost};
-  Result<void> done = run_program(jail, {"/bin/sh", "-c", "echo the reason >&2; exit 3"}, {}, [](std::string_view) {});
+  Result<void> done =
+      run_program(jail, {"/bin/sh", "-c", "echo the reason >&2; exit 3"}, {}, [](std::string_view) {});
   ASSERT_FALSE(done.ok());
   EXPECT_THAT(done.error().message(), HasSubstr("status 3"));
   EXPECT_THAT(done.error().message(), HasSubstr("the reason"));
@@ -143,7 +150,7 @@ TEST_F(BuildTest, TarballBecomesABuild) {
   fs::path folder = data_ / "templates" / made->build;
   EXPECT_EQ(fs::file_size(folder / "root.erofs"), made->size_bytes);
   EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0755));
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((folder / "root.erofs").c_str(), &status), 0);
   EXPECT_EQ(status.st_uid, 0u);
   ASSERT_EQ(builds_->list().size(), 1u);
@@ -216,9 +223,16 @@ TEST_F(BuildTest, RemovedBuildIsGone) {
 }
 
 TEST(ManifestText, RoundTrips) {
-  Manifest m{.build = "0b1c2d3e-0000-4000-8000-000000000001", .name = "base", .source = "debian", .suite = "bookworm",
-             .recipe = "1", .created = {1'700'000'000'123}, .default_user = "user", .workdir = "/home/user",
-             .size_bytes = 5'000'000'000, .sha256 = std::string(64, 'a')};
+  Manifest m{.build = "0b1c2d3e-0000-4000-8000-000000000001",
+             .name = "base",
+             .source = "debian",
+             .suite = "bookworm",
+             .recipe = "1",
+             .created = {1'700'000'000'123},
+             .default_user = "user",
+             .workdir = "/home/user",
+             .size_bytes = 5'000'000'000,
+             .sha256 = std::string(64, 'a')};
   Result<Manifest> read = parse_manifest(format_manifest(m));
   ASSERT_TRUE(read.ok()) << read.error().message();
   EXPECT_EQ(read->build, m.build);
@@ -250,15 +264,17 @@ TEST(Recipe, TakesTheHostsMirrorsOfTheSuiteOnly) {
       "http://mirror.example/debian/ bookworm contrib \n"
       "http://other.example/node nodistro main \n"
       "cdrom://x/ bookworm main\n";
-  EXPECT_THAT(mirror_lines(targets, "bookworm"), ElementsAre("deb http://mirror.example/debian/ bookworm main",
-                                                             "deb http://mirror.example/debian/ bookworm-updates main"));
+  EXPECT_THAT(mirror_lines(targets, "bookworm"),
+              ElementsAre("deb http://mirror.example/debian/ bookworm main",
+                          "deb http://mirror.example/debian/ bookworm-updates main"));
   EXPECT_THAT(mirror_lines(targets, "trixie"), IsEmpty());
 }
 
 TEST(Recipe, TakesDownloadSettingsOnly) {
   std::string dump =
       "Acquire::http::Proxy \"http://proxy:3128\";\nAcquire::http::Proxy-Auto-Detect \"/usr/bin/x\";\n"
-      "Acquire::Check-Date \"false\";\nAPT::Update::Post-Invoke \"evil\";\nAcquire::http \"\";\nAcquire::AllowInsecureRepositories \"1\";\n";
+      "Acquire::Check-Date \"false\";\nAPT::Update::Post-Invoke \"evil\";\nAcquire::http "
+      "\"\";\nAcquire::AllowInsecureRepositories \"1\";\n";
   EXPECT_THAT(download_options(dump),
               ElementsAre("Acquire::http::Proxy \"http://proxy:3128\";", "Acquire::Check-Date \"false\";"));
 }

@@ -31,7 +31,8 @@ Error failed(std::string_view doing, const std::string& path) {
   return std::move(error).with_code(Code::kNoSpace).with_hint("free space on the disk of the data directory");
 }
 
-// Held while work folders are made, renamed or swept, so that no sweep meets a folder between its creation and its lock.
+// Held while work folders are made, renamed or swept, so that no sweep meets a folder between its creation
+// and its lock.
 Result<sys::Fd> lock_all(const std::string& folder) {
   std::string path = folder + "/.lock";
   sys::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -50,7 +51,8 @@ Result<sys::Fd> lock_folder(const std::string& path) {
 void remove_tree(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) log::warn("cannot remove an unfinished template build", {{"path", path}, {"error", error.message()}});
+  if (error)
+    log::warn("cannot remove an unfinished template build", {{"path", path}, {"error", error.message()}});
 }
 
 void sweep(const std::string& folder) {
@@ -71,23 +73,25 @@ Result<void> sync_path(const std::string& path) {
 
 Result<void> write_synced(const std::string& path, const std::string& text) {
   sys::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(fd.get()) != 0) {
+  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fsync(fd.get()) != 0) {
     return failed("write", path);
   }
   return success();
 }
 
-// Opens the image that the jail wrote, makes it ours, and fills in its size and hash. The jail's processes are gone, so
-// nobody changes it meanwhile; a link or a second name in its place is refused all the same.
+// Opens the image that the jail wrote, makes it ours, and fills in its size and hash. The jail's processes
+// are gone, so nobody changes it meanwhile; a link or a second name in its place is refused all the same.
 Result<void> seal_image(const std::string& path, Manifest& manifest) {
   sys::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return failed("open", path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return failed("look at", path);
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_size == 0) {
     return make_error(Code::kCorrupt, "{} is not a plain file", path);
   }
-  if (::fchown(fd.get(), 0, 0) != 0 || ::fchmod(fd.get(), 0644) != 0 || ::fsync(fd.get()) != 0) return failed("seal", path);
+  if (::fchown(fd.get(), 0, 0) != 0 || ::fchmod(fd.get(), 0644) != 0 || ::fsync(fd.get()) != 0)
+    return failed("seal", path);
   auto size = static_cast<std::size_t>(status.st_size);
   void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (bytes == MAP_FAILED) return failed("map", path);
@@ -165,15 +169,18 @@ std::vector<Manifest> Builds::list() const {
                  fs::file_size(item.path() / "root.erofs", error) == manifest->size_bytes;
     if (whole) found.push_back(std::move(*manifest));
   }
-  std::sort(found.begin(), found.end(), [](const Manifest& a, const Manifest& b) { return a.created > b.created; });
+  std::sort(found.begin(), found.end(),
+            [](const Manifest& a, const Manifest& b) { return a.created > b.created; });
   return found;
 }
 
 Result<void> Builds::remove(const std::string& build) const {
   std::string path = folder_ + "/" + build;
-  if (!valid_build_id(build) || !fs::exists(path)) return make_error(Code::kNotFound, "no template build '{}'", build);
+  if (!valid_build_id(build) || !fs::exists(path))
+    return make_error(Code::kNotFound, "no template build '{}'", build);
   TRY(sys::Fd all, lock_all(folder_));
-  // Renamed first: a reader sees the build whole or not at all, and a crash half-way leaves something to sweep.
+  // Renamed first: a reader sees the build whole or not at all, and a crash half-way leaves something to
+  // sweep.
   std::string doomed = fmt::format("{}/{}{}", folder_, kNewPrefix, build);
   TRY_VOID(move_into_place(path, doomed));
   remove_tree(doomed);

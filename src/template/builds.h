@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds: the folder <data>/templates. A build appears there complete or not at all: it is made in a hidden work folder,
-// synced, and renamed into place. Work folders that a killed build left are swept by the next one.
+// Builds: the folder <data>/templates. A build appears there complete or not at all: it is made in a hidden
+// work folder, synced, and renamed into place. Work folders that a killed build left are swept by the next
+// one.
 #pragma once
 
 #include <string>
@@ -33,14 +34,15 @@ class Workspace {
   sys::Fd lock_;
 };
 
+// The builds of one data directory. Holds only its path; cheap to copy.
 class Builds {
  public:
   // Creates <data>/templates when it is missing, and sweeps what dead builds left behind.
   static Result<Builds> open(const std::string& data_dir);
 
   Result<Workspace> start() const;
-  // Seals the workspace's root.erofs: measures and hashes it, writes the manifest, syncs, renames. Fills in the manifest's
-  // build, size and hash. After success the build is on disk for good.
+  // Seals the workspace's root.erofs: measures and hashes it, writes the manifest, syncs, renames. Fills in
+  // the manifest's build, size and hash. After success the build is on disk for good.
   Result<Manifest> publish(Workspace& work, Manifest manifest) const;
   // Complete builds, newest first. A folder whose manifest cannot be read is left out.
   std::vector<Manifest> list() const;

@@ -17,11 +17,15 @@ constexpr rlim_t kCpuSeconds = 1200;
 
 // What reading an archive and writing files needs. No process, no socket, no execve, no mount, no ioctl.
 constexpr std::string_view kAllowed[] = {
-    "read", "readv", "pread64", "write", "writev", "lseek", "open", "openat", "openat2", "close", "fstat", "newfstatat",
-    "stat", "lstat", "statx", "access", "faccessat", "faccessat2", "mkdirat", "symlinkat", "linkat", "fchown", "fchownat",
-    "fchmod", "utimensat", "getdents64", "readlinkat", "fcntl", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk",
-    "futex", "getpid", "gettid", "tgkill", "getrandom", "sysinfo", "clock_gettime", "gettimeofday", "rt_sigaction",
-    "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "sched_getaffinity", "exit", "exit_group"};
+    "read",         "readv",          "pread64",      "write",       "writev",        "lseek",
+    "open",         "openat",         "openat2",      "close",       "fstat",         "newfstatat",
+    "stat",         "lstat",          "statx",        "access",      "faccessat",     "faccessat2",
+    "mkdirat",      "symlinkat",      "linkat",       "fchown",      "fchownat",      "fchmod",
+    "utimensat",    "getdents64",     "readlinkat",   "fcntl",       "mmap",          "munmap",
+    "mremap",       "mprotect",       "madvise",      "brk",         "futex",         "getpid",
+    "gettid",       "tgkill",         "getrandom",    "sysinfo",     "clock_gettime", "gettimeofday",
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield",   "sched_getaffinity",
+    "exit",         "exit_group"};
 
 sys::FilterPolicy parser_policy() {
   sys::FilterPolicy policy;

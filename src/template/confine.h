@@ -7,9 +7,9 @@
 
 namespace atl::templates {
 
-// For ever, for this process: Landlock (only files below "/"), an allow-list of system calls whose breach ends the process,
-// and bounds on memory and processor time. A kernel without Landlock gives the other walls: "/" is then still only the work
-// folder.
+// For ever, for this process: Landlock (only files below "/"), an allow-list of system calls whose breach
+// ends the process, and bounds on memory and processor time. A kernel without Landlock gives the other walls:
+// "/" is then still only the work folder.
 Result<void> confine_parser();
 
 }  // namespace atl::templates

@@ -11,13 +11,16 @@ namespace {
 
 constexpr std::size_t kMaxShownBytes = 200;
 
-// Directories that the runner or this builder opens by name. A link here would lead that privileged open elsewhere
-// (CVE-2023-28642, CVE-2026-41579).
+// Directories that the runner or this builder opens by name. A link here would lead that privileged open
+// elsewhere (CVE-2023-28642, CVE-2026-41579).
 constexpr std::array<std::string_view, 11> kMustBeDirectory = {
     "dev", "proc", "sys", "run", "tmp", "etc", "home", "root", "home/user", "etc/sudoers.d", "var"};
-constexpr std::array<std::string_view, 4> kMustBeFile = {"etc/passwd", "etc/group", "etc/shadow", "etc/hosts"};
+constexpr std::array<std::string_view, 4> kMustBeFile = {"etc/passwd", "etc/group", "etc/shadow",
+                                                         "etc/hosts"};
 
-bool contains(auto& list, std::string_view path) { return std::find(list.begin(), list.end(), path) != list.end(); }
+bool contains(auto& list, std::string_view path) {
+  return std::find(list.begin(), list.end(), path) != list.end();
+}
 
 bool below_mount(std::string_view path) {
   return path.starts_with("dev/") || path.starts_with("proc/") || path.starts_with("sys/");
@@ -33,7 +36,8 @@ Result<void> check_part(std::string_view raw, std::string_view part) {
   if (part == "..") return refuse(raw, "has '..' in its path, which may lead out of the tree");
   if (part.size() > kMaxNameBytes) return refuse(raw, "has a name longer than 255 bytes");
   if (part.starts_with(".wh.")) {
-    return refuse(raw, "is a whiteout of an image layer; give a whole file system (for example of 'docker export')");
+    return refuse(
+        raw, "is a whiteout of an image layer; give a whole file system (for example of 'docker export')");
   }
   return success();
 }
@@ -46,7 +50,8 @@ std::string describe(std::string_view path) {
 }
 
 Result<std::string> clean_path(std::string_view raw) {
-  if (raw.empty()) return make_error(Code::kInvalid, "an entry has an empty name").with_word("template_entry_refused");
+  if (raw.empty())
+    return make_error(Code::kInvalid, "an entry has an empty name").with_word("template_entry_refused");
   if (raw.size() > kMaxPathBytes) return refuse(raw, "has a path longer than 4095 bytes");
   if (raw.find('\0') != std::string_view::npos) return refuse(raw, "has a NUL in its path");
   if (raw.front() == '/') return refuse(raw, "has an absolute path; make the archive with 'tar -C FOLDER .'");
@@ -74,7 +79,8 @@ Result<Verdict> judge(const Entry& entry) {
   if (entry.uid >= kUidCount || entry.gid >= kUidCount) {
     return refuse(entry.path, "has an owner id above 65535, which does not exist in a sandbox");
   }
-  if (entry.path.empty() && entry.kind != EntryKind::kDirectory) return refuse("/", "is the root but not a directory");
+  if (entry.path.empty() && entry.kind != EntryKind::kDirectory)
+    return refuse("/", "is the root but not a directory");
   if (contains(kMustBeDirectory, entry.path) && entry.kind != EntryKind::kDirectory) {
     return refuse(entry.path, "must be a directory, because the sandbox mounts or opens it by name");
   }

@@ -16,7 +16,8 @@ TEST(CleanPath, DropsLeadingDotAndTrailingSlash) {
 }
 
 TEST(CleanPath, RefusesEverySpellingThatLeavesTheTreeOrIsAmbiguous) {
-  for (const char* path : {"/etc/passwd", "../x", "a/../../x", "a/..", "..", "a//b", "a/./b", "//", "", "./../x", "a/b/."}) {
+  for (const char* path :
+       {"/etc/passwd", "../x", "a/../../x", "a/..", "..", "a//b", "a/./b", "//", "", "./../x", "a/b/."}) {
     EXPECT_FALSE(clean_path(path).ok()) << path;
   }
   EXPECT_FALSE(clean_path(std::string_view("a\0b", 3)).ok());
@@ -49,7 +50,8 @@ TEST(Judge, RefusesWhatASandboxMustNotHold) {
 }
 
 TEST(Judge, RefusesLinksInPlaceOfWhatIsOpenedByName) {
-  for (const char* path : {"dev", "proc", "sys", "run", "tmp", "etc", "home", "home/user", "etc/passwd", "etc/group"}) {
+  for (const char* path :
+       {"dev", "proc", "sys", "run", "tmp", "etc", "home", "home/user", "etc/passwd", "etc/group"}) {
     EXPECT_FALSE(judge({.kind = EntryKind::kSymlink, .path = path, .target = "/x"}).ok()) << path;
   }
   EXPECT_FALSE(judge({.kind = EntryKind::kFile, .path = "dev"}).ok());

@@ -28,7 +28,8 @@ EntryKind kind_of(mode_t mode) {
 
 Error failed(std::string_view doing, std::string_view path) {
   Error error = Error::from_errno(errno, fmt::format("{} {}", doing, describe(path)));
-  return std::move(error).with_hint("the folder must be readable and must not change while it is being packed");
+  return std::move(error).with_hint(
+      "the folder must be readable and must not change while it is being packed");
 }
 
 class FolderWalk {
@@ -52,7 +53,7 @@ class FolderWalk {
   }
 
   Result<void> take_root(int folder) {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(folder, &status) != 0) return failed("look at", "");
     return tree_.add(entry_of(status, ""), none());
   }
@@ -76,7 +77,7 @@ class FolderWalk {
 
   Result<void> take(int folder, const std::string& name, const std::string& raw_path) {
     TRY(std::string path, clean_path(raw_path));
-    struct stat status {};
+    struct stat status{};
     if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return failed("look at", path);
     Entry entry = entry_of(status, path);
     if (entry.kind == EntryKind::kSymlink) return take_symlink(folder, name, std::move(entry));

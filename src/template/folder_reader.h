@@ -8,8 +8,8 @@
 
 namespace atl::templates {
 
-// `source` is an open directory and stays the caller's. Never follows a link and never leaves the folder's file system.
-// Extended attributes are not copied.
+// `source` is an open directory and stays the caller's. Never follows a link and never leaves the folder's
+// file system. Extended attributes are not copied.
 Result<void> read_folder(int source, TreeWriter& tree);
 
 }  // namespace atl::templates

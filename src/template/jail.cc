@@ -27,10 +27,10 @@
 namespace atl::templates {
 namespace {
 
-constexpr std::size_t kKeptLines = 12;        // of a failed program's output, shown in the error
-constexpr std::size_t kMaxLineBytes = 4096;   // longer ones are cut
-constexpr int kSetupFailed = 120;             // exit status: the jail could not be built, the record says why
-constexpr int kJobFailed = 121;               // exit status: the job's error is in the record
+constexpr std::size_t kKeptLines = 12;       // of a failed program's output, shown in the error
+constexpr std::size_t kMaxLineBytes = 4096;  // longer ones are cut
+constexpr int kSetupFailed = 120;            // exit status: the jail could not be built, the record says why
+constexpr int kJobFailed = 121;              // exit status: the job's error is in the record
 
 // What crosses from the jail. Read as hostile: fixed size, texts are printed through printable().
 struct Record {
@@ -60,7 +60,8 @@ void send_error(int pipe, const Error& error) {
 Result<void> receive_error(int pipe) {
   Record record{};
   ssize_t size = ::read(pipe, &record, sizeof record);
-  if (size != static_cast<ssize_t>(sizeof record) || record.code > static_cast<std::uint8_t>(Code::kCorrupt)) {
+  if (size != static_cast<ssize_t>(sizeof record) ||
+      record.code > static_cast<std::uint8_t>(Code::kCorrupt)) {
     return make_error(Code::kInternal, "the jailed child ended without saying why");
   }
   record.word[sizeof record.word - 1] = record.message[sizeof record.message - 1] = '\0';
@@ -78,12 +79,12 @@ Result<std::pair<sys::Fd, sys::Fd>> make_pipe() {
 
 int wait_for(pid_t child) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return status;
 }
 
-// A user namespace with the build's range, made by a child that lives only until its namespace is held by a descriptor.
+// A user namespace with the build's range, made by a child that lives only until its namespace is held by a
+// descriptor.
 Result<sys::Fd> make_user_namespace() {
   TRY(auto ready, make_pipe());
   TRY(auto release, make_pipe());
@@ -93,7 +94,8 @@ Result<sys::Fd> make_user_namespace() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     release.second.reset();
     char byte = ::unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
-    if (::write(ready.second.get(), &byte, 1) == 1) [[maybe_unused]] ssize_t size = ::read(release.first.get(), &byte, 1);
+    if (::write(ready.second.get(), &byte, 1) == 1) [[maybe_unused]]
+      ssize_t size = ::read(release.first.get(), &byte, 1);
     ::_exit(0);
   }
   ready.second.reset();
@@ -135,8 +137,8 @@ Result<void> show(Result<sys::Fd> mount, const std::string& path) {
   return sys::attach_mount(mount->get(), path);
 }
 
-// The work folder is the current directory here: it was entered as real root, so no folder above it needs to be open to
-// others.
+// The work folder is the current directory here: it was entered as real root, so no folder above it needs to
+// be open to others.
 Result<void> arrange_mounts(const JailSpec& spec) {
   TRY_VOID(sys::enter_private_mount_namespace());
   TRY_VOID(show(sys::clone_mount(AT_FDCWD, "."), kJailWork));
@@ -178,7 +180,8 @@ void bound_resources() {
 }
 
 // The child of the host's process namespace: enters the namespaces and stays to hand on the exit status.
-[[noreturn]] void run_outer(const JailSpec& spec, int space, const std::function<Result<void>()>& job, int errors) {
+[[noreturn]] void run_outer(const JailSpec& spec, int space, const std::function<Result<void>()>& job,
+                            int errors) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Result<void> ready = step(::chdir(spec.work.c_str()), "enter " + spec.work);
   if (ready.ok()) ready = become_jail_root(space, spec.network);
@@ -218,7 +221,8 @@ Result<void> outcome(int status, int errors) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == kSetupFailed || code == kJobFailed) return receive_error(errors);
   if (code == 128 + SIGSYS) {
-    return make_error(Code::kInternal, "the jailed child made a system call that is not on its list and was ended");
+    return make_error(Code::kInternal,
+                      "the jailed child made a system call that is not on its list and was ended");
   }
   if (code > 128) return make_error(Code::kInternal, "the jailed child was ended by signal {}", code - 128);
   return make_error(Code::kInternal, "the program ended with status {}", code);
@@ -231,7 +235,8 @@ Result<void> finish(Running running, std::chrono::seconds time_limit, int output
   bool open = output >= 0;
   while (true) {
     pollfd waits[2] = {{running.handle.get(), POLLIN, 0}, {open ? output : -1, POLLIN, 0}};
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     int ready = left.count() <= 0 ? 0 : ::poll(waits, 2, static_cast<int>(left.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
@@ -239,8 +244,10 @@ Result<void> finish(Running running, std::chrono::seconds time_limit, int output
       wait_for(running.pid);
       return make_error(Code::kDeadline, "not done after {} s; ended", time_limit.count());
     }
-    if (waits[1].revents != 0) open = on_output();
-    else if (waits[0].revents != 0) break;
+    if (waits[1].revents != 0)
+      open = on_output();
+    else if (waits[0].revents != 0)
+      break;
   }
   return outcome(wait_for(running.pid), running.errors.get());
 }
@@ -256,8 +263,10 @@ class Lines {
     ssize_t size = ::read(fd, block, sizeof block);
     if (size <= 0) return false;
     for (char byte : std::string_view(block, static_cast<std::size_t>(size))) {
-      if (byte == '\n') end_line();
-      else if (line_.size() < kMaxLineBytes) line_ += byte;
+      if (byte == '\n')
+        end_line();
+      else if (line_.size() < kMaxLineBytes)
+        line_ += byte;
     }
     return true;
   }
@@ -290,7 +299,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-Result<void> exec_program(const std::vector<std::string>& argv, const std::vector<std::string>& environment, int output) {
+Result<void> exec_program(const std::vector<std::string>& argv, const std::vector<std::string>& environment,
+                          int output) {
   int null = ::open("/dev/null", O_RDONLY);
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0) {
     return Error::from_errno(errno, "set up standard input and output");
@@ -318,7 +328,8 @@ Result<void> run_program(const JailSpec& spec, const std::vector<std::string>& a
   if (done.ok()) return success();
   Error error = std::move(done).error();
   std::string hint = error.hint();
-  return make_error(error.code(), "{}: {}{}", argv[0], error.message(), lines.last()).with_hint(std::move(hint));
+  return make_error(error.code(), "{}: {}{}", argv[0], error.message(), lines.last())
+      .with_hint(std::move(hint));
 }
 
 Result<sys::Fd> mapped_view(const std::string& folder) {

@@ -2,8 +2,9 @@
 #include "template/manifest.h"
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <limits>
+
+#include <boost/json.hpp>
 
 #include "base/bytes.h"
 #include "base/text.h"
@@ -47,7 +48,8 @@ class Fields {
 
 Result<void> check(const Manifest& manifest) {
   if (!valid_build_id(manifest.build)) return make_error(Code::kCorrupt, "manifest: 'buildId' is not a UUID");
-  if (!valid_template_name(manifest.name)) return make_error(Code::kCorrupt, "manifest: 'name' is not a template name");
+  if (!valid_template_name(manifest.name))
+    return make_error(Code::kCorrupt, "manifest: 'name' is not a template name");
   if (manifest.sha256.size() != 64 || !hex_decode(manifest.sha256)) {
     return make_error(Code::kCorrupt, "manifest: 'sha256' is not a SHA-256 in hex");
   }
@@ -58,21 +60,25 @@ Result<void> check(const Manifest& manifest) {
 
 bool valid_template_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxTemplateNameBytes || !lower_or_digit(name.front())) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) { return lower_or_digit(c) || c == '-' || c == '_'; });
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return lower_or_digit(c) || c == '-' || c == '_'; });
 }
 
 bool valid_build_id(std::string_view id) {
   if (id.size() != kUuidBytes) return false;
   for (std::size_t i = 0; i < id.size(); ++i) {
     bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? id[i] != '-' : !((id[i] >= '0' && id[i] <= '9') || (id[i] >= 'a' && id[i] <= 'f'))) return false;
+    if (dash ? id[i] != '-' : !((id[i] >= '0' && id[i] <= '9') || (id[i] >= 'a' && id[i] <= 'f')))
+      return false;
   }
   return true;
 }
 
 std::string format_manifest(const Manifest& m) {
   std::string text = "{\n";
-  auto line = [&](std::string_view key, const std::string& value) { text += fmt::format("  \"{}\": {},\n", key, value); };
+  auto line = [&](std::string_view key, const std::string& value) {
+    text += fmt::format("  \"{}\": {},\n", key, value);
+  };
   line("version", std::to_string(kManifestVersion));
   line("buildId", json_quote(m.build));
   line("name", json_quote(m.name));

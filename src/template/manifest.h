@@ -15,11 +15,11 @@ namespace atl::templates {
 inline constexpr int kManifestVersion = 1;
 
 struct Manifest {
-  std::string build;         // UUID, the name of the build's folder
-  std::string name;          // what the operator called it, for example "base"
-  std::string source;        // "debian", "tarball" or "folder"
-  std::string suite;         // of Debian, empty for others
-  std::string recipe;        // for "debian": version of the recipe; a build with another one is out of date
+  std::string build;   // UUID, the name of the build's folder
+  std::string name;    // what the operator called it, for example "base"
+  std::string source;  // "debian", "tarball" or "folder"
+  std::string suite;   // of Debian, empty for others
+  std::string recipe;  // for "debian": version of the recipe; a build with another one is out of date
   WallTime created;
   std::string default_user;  // runs commands that name no user
   std::string workdir;
@@ -30,8 +30,10 @@ struct Manifest {
   std::string sha256;            // of root.erofs, hex
 };
 
+// The JSON text that parse_manifest() reads back.
 std::string format_manifest(const Manifest& manifest);
-// Strict about what must be there and of which type; ignores fields that it does not know. Errors have Code::kCorrupt.
+// Strict about what must be there and of which type; ignores fields that it does not know. Errors have
+// Code::kCorrupt.
 Result<Manifest> parse_manifest(std::string_view text);
 
 // A template name: 1 to 64 of [a-z0-9_-], the first a letter or digit.

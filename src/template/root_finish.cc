@@ -25,8 +25,9 @@ struct Folder {
   const char* path;
   mode_t mode;
 };
-constexpr Folder kFolders[] = {{"dev", 0755}, {"proc", 0555}, {"sys", 0555}, {"run", 0755},  {"tmp", 01777},
-                               {"etc", 0755}, {"home", 0755}, {"root", 0700}, {"var", 0755}, {"var/tmp", 01777}};
+constexpr Folder kFolders[] = {{"dev", 0755},  {"proc", 0555},    {"sys", 0555},  {"run", 0755},
+                               {"tmp", 01777}, {"etc", 0755},     {"home", 0755}, {"root", 0700},
+                               {"var", 0755},  {"var/tmp", 01777}};
 
 Error failed(std::string_view doing, std::string_view path) {
   return Error::from_errno(errno, fmt::format("{} /{} of the template", doing, path));
@@ -52,7 +53,8 @@ Result<void> ensure_folder(int root, const Folder& folder) {
 // Empty when there is no such file.
 Result<std::string> read_text(int root, const char* path) {
   Result<sys::Fd> fd = open_in(root, path, O_RDONLY | O_NONBLOCK);
-  if (!fd.ok()) return fd.error().sys_errno() == ENOENT ? Result<std::string>(std::string()) : std::move(fd).error();
+  if (!fd.ok())
+    return fd.error().sys_errno() == ENOENT ? Result<std::string>(std::string()) : std::move(fd).error();
   Result<std::string> text = sys::read_all(fd->get(), kMaxAccountFileBytes);
   if (!text.ok()) return std::move(text).error().context(fmt::format("/{} of the template", path));
   return text;
@@ -101,7 +103,8 @@ std::optional<std::uint32_t> id_of(std::string_view text, std::string_view name)
 }
 
 Result<void> add_home(int root, std::uint32_t uid) {
-  if (::mkdirat(root, "home/user", 0755) != 0) return errno == EEXIST ? success() : failed("create folder", "home/user");
+  if (::mkdirat(root, "home/user", 0755) != 0)
+    return errno == EEXIST ? success() : failed("create folder", "home/user");
   TRY(sys::Fd home, open_in(root, "home/user", O_RDONLY | O_DIRECTORY));
   if (::fchown(home.get(), uid, uid) != 0) return failed("change the owner of", "home/user");
   return success();
@@ -110,7 +113,8 @@ Result<void> add_home(int root, std::uint32_t uid) {
 }  // namespace
 
 std::uint32_t ensure_account(std::string& passwd, std::string& group, std::string_view shell) {
-  if (id_of(passwd, "root") == std::nullopt) append_line(passwd, fmt::format("root:*:0:0:root:/root:{}", shell));
+  if (id_of(passwd, "root") == std::nullopt)
+    append_line(passwd, fmt::format("root:*:0:0:root:/root:{}", shell));
   if (id_of(group, "root") == std::nullopt) append_line(group, "root:x:0:");
   if (auto uid = id_of(passwd, kDefaultUser)) return *uid;
   std::set<std::uint32_t> used = used_ids(passwd);
@@ -119,7 +123,8 @@ std::uint32_t ensure_account(std::string& passwd, std::string& group, std::strin
   while (used.contains(uid)) ++uid;
   // "*" and not "x": an account that points to a missing line of /etc/shadow is refused by sudo.
   append_line(passwd, fmt::format("{}:*:{}:{}::{}:{}", kDefaultUser, uid, uid, kDefaultWorkdir, shell));
-  if (id_of(group, kDefaultUser) == std::nullopt) append_line(group, fmt::format("{}:x:{}:", kDefaultUser, uid));
+  if (id_of(group, kDefaultUser) == std::nullopt)
+    append_line(group, fmt::format("{}:x:{}:", kDefaultUser, uid));
   return uid;
 }
 

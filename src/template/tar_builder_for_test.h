@@ -15,7 +15,8 @@ class TarBuilder {
  public:
   struct Header {
     std::string name;
-    char type = '0';  // of ustar: '0' file, '1' hard link, '2' symbolic link, '3' '4' devices, '5' folder, '6' FIFO
+    char type =
+        '0';  // of ustar: '0' file, '1' hard link, '2' symbolic link, '3' '4' devices, '5' folder, '6' FIFO
     std::string link;
     std::uint64_t size = 0;
     unsigned mode = 0644;
@@ -51,8 +52,12 @@ class TarBuilder {
     return raw({.name = name, .size = text.size(), .mode = mode}).data(text);
   }
   TarBuilder& folder(const std::string& name) { return raw({.name = name, .type = '5', .mode = 0755}); }
-  TarBuilder& symlink(const std::string& name, const std::string& to) { return raw({.name = name, .type = '2', .link = to}); }
-  TarBuilder& hardlink(const std::string& name, const std::string& to) { return raw({.name = name, .type = '1', .link = to}); }
+  TarBuilder& symlink(const std::string& name, const std::string& to) {
+    return raw({.name = name, .type = '2', .link = to});
+  }
+  TarBuilder& hardlink(const std::string& name, const std::string& to) {
+    return raw({.name = name, .type = '1', .link = to});
+  }
   // A pax record for the next entry, with its own length in front as the format wants it.
   TarBuilder& pax(const std::string& key, const std::string& value) {
     std::string body = " " + key + "=" + value + "\n";
@@ -62,7 +67,8 @@ class TarBuilder {
     return raw({.name = "pax", .type = 'x', .size = record.size()}).data(record);
   }
   TarBuilder& gnu_longname(const std::string& name) {
-    return raw({.name = "././@LongLink", .type = 'L', .size = name.size() + 1}).data(name + std::string(1, '\0'));
+    return raw({.name = "././@LongLink", .type = 'L', .size = name.size() + 1})
+        .data(name + std::string(1, '\0'));
   }
   TarBuilder& end() {
     bytes_.append(1024, '\0');
@@ -72,7 +78,8 @@ class TarBuilder {
 
  private:
   static void octal(char* field, std::size_t width, std::uint64_t value) {
-    std::snprintf(field, width, "%0*llo", static_cast<int>(width - 1), static_cast<unsigned long long>(value));
+    std::snprintf(field, width, "%0*llo", static_cast<int>(width - 1),
+                  static_cast<unsigned long long>(value));
   }
   std::string bytes_;
 };

@@ -69,7 +69,8 @@ Result<void> write_all(int fd, std::span<const char> bytes, const Entry& entry) 
 
 Result<void> TreeWriter::count(const Entry& entry) {
   if (++totals_.entries > limits_.entries) {
-    return make_error(Code::kTooLarge, "the tree has more than {} entries (at {})", limits_.entries, describe(entry.path));
+    return make_error(Code::kTooLarge, "the tree has more than {} entries (at {})", limits_.entries,
+                      describe(entry.path));
   }
   if (entry.kind != EntryKind::kFile) return success();
   if (entry.size > limits_.bytes - totals_.bytes) {
@@ -92,7 +93,8 @@ Result<void> TreeWriter::add(const Entry& entry, const DataSource& data) {
   }
 }
 
-// The descriptor of the entry's parent directory. The last one is kept, because entries come folder by folder.
+// The descriptor of the entry's parent directory. The last one is kept, because entries come folder by
+// folder.
 Result<int> TreeWriter::parent_of(const Entry& entry) {
   std::string parent = parent_path(entry.path);
   if (parent_ && parent == parent_path_) return parent_.get();
@@ -137,7 +139,8 @@ Result<void> TreeWriter::add_directory(const Entry& entry) {
 
 Result<void> TreeWriter::add_file(const Entry& entry, const DataSource& data) {
   TRY(int parent, parent_of(entry));
-  Result<sys::Fd> file = sys::open_beneath(parent, base_name(entry.path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  Result<sys::Fd> file =
+      sys::open_beneath(parent, base_name(entry.path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!file.ok()) return explain(file.error().sys_errno(), entry, "create file");
   int fd = file->get();
   std::uint64_t written = 0;
@@ -156,26 +159,30 @@ Result<void> TreeWriter::add_file(const Entry& entry, const DataSource& data) {
 }
 
 Result<void> TreeWriter::add_symlink(const Entry& entry) {
-  if (entry.target.empty() || entry.target.size() > kMaxPathBytes || entry.target.find('\0') != std::string::npos) {
+  if (entry.target.empty() || entry.target.size() > kMaxPathBytes ||
+      entry.target.find('\0') != std::string::npos) {
     return refuse(entry, "is a symbolic link without a usable target");
   }
   TRY(int parent, parent_of(entry));
   std::string name = base_name(entry.path);
-  if (::symlinkat(entry.target.c_str(), parent, name.c_str()) != 0) return explain(errno, entry, "create link");
+  if (::symlinkat(entry.target.c_str(), parent, name.c_str()) != 0)
+    return explain(errno, entry, "create link");
   if (::fchownat(parent, name.c_str(), static_cast<uid_t>(entry.uid), static_cast<gid_t>(entry.gid),
                  AT_SYMLINK_NOFOLLOW) != 0) {
     return explain(errno, entry, "change the owner of");
   }
   timespec times[2] = {at_seconds(entry.mtime_s), at_seconds(entry.mtime_s)};
-  if (::utimensat(parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return explain(errno, entry, "set the time of");
+  if (::utimensat(parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+    return explain(errno, entry, "set the time of");
   return success();
 }
 
-// Only to a plain file of this tree whose own path has no link in it: a chain of links is how archives have climbed out.
+// Only to a plain file of this tree whose own path has no link in it: a chain of links is how archives have
+// climbed out.
 Result<void> TreeWriter::add_hardlink(const Entry& entry) {
   Result<sys::Fd> folder = open_folder(root_, parent_path(entry.target), O_PATH);
   if (!folder.ok()) return refuse(entry, "is a hard link to something outside the tree or behind a link");
-  struct stat status {};
+  struct stat status{};
   std::string target = base_name(entry.target);
   if (::fstatat(folder->get(), target.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
     return refuse(entry, "is a hard link to a file that is not in the tree");

@@ -62,8 +62,10 @@ Result<Options> parse_options(const std::vector<std::string>& words) {
   options.values["--data-dir"] = "/var/lib/atoll";
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--json-progress") options.json = true;
-    else if (word == "--fresh") options.fresh = true;
+    if (word == "--json-progress")
+      options.json = true;
+    else if (word == "--fresh")
+      options.fresh = true;
     else if (word == "--data-dir" || word == "--suite" || word == "--from" || word == "--name") {
       if (++i == words.size()) return make_error(Code::kInvalid, "{} needs a value", word);
       options.values[word] = words[i];
@@ -102,8 +104,8 @@ void report_build(const Options& options, const Manifest& manifest, bool cached)
 
 int report_error(const Options& options, const Error& error) {
   if (options.json) {
-    print_line(fmt::format(R"({{"event":"error","code":{},"message":{},"hint":{}}})", json_quote(error.word()),
-                           json_quote(error.message()), json_quote(error.hint())));
+    print_line(fmt::format(R"({{"event":"error","code":{},"message":{},"hint":{}}})",
+                           json_quote(error.word()), json_quote(error.message()), json_quote(error.hint())));
   } else {
     fmt::print(stderr, "atoll-template: {}\n", error.message());
     if (!error.hint().empty()) fmt::print(stderr, "  hint: {}\n", error.hint());
@@ -143,7 +145,8 @@ Result<void> build_command(const Builds& builds, const Options& options) {
     return make_error(Code::kInvalid, "build needs --from FOLDER|TARBALL and --name NAME");
   }
   if (!valid_template_name(name->second)) {
-    return make_error(Code::kInvalid, "'{}' is not a template name: 1 to 64 of a-z, 0-9, '-' and '_'", name->second);
+    return make_error(Code::kInvalid, "'{}' is not a template name: 1 to 64 of a-z, 0-9, '-' and '_'",
+                      name->second);
   }
   SourceRequest request;
   request.from = from->second;
@@ -157,8 +160,8 @@ Result<void> build_command(const Builds& builds, const Options& options) {
 
 Result<void> list_command(const Builds& builds) {
   for (const Manifest& manifest : builds.list()) {
-    print_line(fmt::format("{}  {:<16} {:>6} MiB  {}", manifest.build, manifest.name, manifest.size_bytes >> 20,
-                           format_rfc3339(manifest.created)));
+    print_line(fmt::format("{}  {:<16} {:>6} MiB  {}", manifest.build, manifest.name,
+                           manifest.size_bytes >> 20, format_rfc3339(manifest.created)));
   }
   return success();
 }
