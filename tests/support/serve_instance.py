@@ -30,7 +30,7 @@ def main():
     turn = take_turn(name)
     folder = tempfile.mkdtemp(prefix=f"atoll-{name}-", dir="/var/tmp")
     instance = Instance(programs, folder, name=name, slot_first=int(slot_first), slot_count=int(slot_count))
-    ended_well = False
+    keep_logs = True
     try:
         if not instance.template:
             sys.exit("there is no template 'base' on this machine: build it with `atoll-template build-base`")
@@ -39,15 +39,18 @@ def main():
         print(json.dumps({"url": f"http://127.0.0.1:{instance.port}", "domain": f"atoll.localhost:{instance.port}",
                           "key": instance.key(), "ca": f"{instance.data_dir}/control/tls/ca.pem"}), flush=True)
         sys.stdin.read()
-        ended_well = True
+        keep_logs = False
+    except SystemExit:
+        keep_logs = False
+        raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         instance.stop()
         turn.close()
-        if ended_well:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
+        if keep_logs:
             print(f"the logs of the instance are in {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
