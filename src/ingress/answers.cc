@@ -49,6 +49,10 @@ Refusal no_answer(std::string sandbox, std::uint16_t port) {
   return {502, std::move(sandbox), "The sandbox is running but the service on this port gave no valid answer", port};
 }
 
+Refusal agent_silent(std::string sandbox) {
+  return {504, std::move(sandbox), "The sandbox is running but its guest daemon does not answer", {}};
+}
+
 Refusal traffic_token_missing(std::string sandbox) {
   return {403, std::move(sandbox), "The header e2b-traffic-access-token is required for this sandbox", {}};
 }

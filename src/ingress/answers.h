@@ -21,6 +21,7 @@ struct Refusal {
 Refusal not_found(std::string sandbox);
 Refusal port_closed(std::string sandbox, std::uint16_t port);
 Refusal no_answer(std::string sandbox, std::uint16_t port);
+Refusal agent_silent(std::string sandbox);  // the guest daemon lives, but does not answer
 Refusal traffic_token_missing(std::string sandbox);
 Refusal traffic_token_wrong(std::string sandbox);
 Refusal state_changing(std::string sandbox);

@@ -3,6 +3,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "async/within.h"
 #include "base/text.h"
 #include "ingress/headers.h"
 #include "ingress/relay.h"
@@ -61,6 +62,11 @@ bool is_short_answer(const http::ResponseHead& head, const http::RequestHead& re
   if (port != model::kGuestPort || request.method == "HEAD") return false;
   auto length = parse_number<std::size_t>(head.headers.find("content-length").value_or(""));
   return length && *length <= kShortAnswer;
+}
+
+// Calls of the process service get their answer's head at once, however long the answer then goes on.
+bool is_answered_at_once(const http::RequestHead& request, std::uint16_t port) {
+  return port == model::kGuestPort && request.content_length && request.path().starts_with("/process.Process/");
 }
 
 http::ClientLimits client_limits(std::size_t max_idle) {
@@ -201,13 +207,24 @@ Task<> Gateway::forward(Flow& flow, SandboxLinks& links, const Admission& admiss
   if (flow.switching) co_await switch_protocol(flow, admission);
 }
 
+Task<Result<http::ResponseHead>> Gateway::read_head(Flow& flow, const Admission& admission) {
+  auto head = flow.upstream->read_head();
+  if (!is_answered_at_once(flow.exchange.request(), admission.port)) co_return co_await std::move(head);
+  co_return co_await async::within(options_.agent_silence, "the guest daemon", std::move(head));
+}
+
 Task<> Gateway::answer(Flow& flow, const Admission& admission) {
-  auto head = co_await flow.upstream->read_head();
+  auto head = co_await read_head(flow, admission);
   if (flow.client_gone) {
     flow.exchange.abort();
     co_return;
   }
   bool unasked_switch = head.ok() && head->status == 101 && upgrade_wanted(flow.exchange.request(), admission.port).empty();
+  if (!head && head.error().code() == Code::kDeadline && !flow.sandbox_gone) {
+    flow.drop_guest();
+    co_await refuse(flow.exchange, agent_silent(admission.route->sandbox));
+    co_return;
+  }
   if (!head || flow.sandbox_gone || unasked_switch) {
     co_await refuse(flow.exchange, explain(flow, admission));
     co_return;

@@ -24,6 +24,7 @@ struct Options {
   std::size_t requests_per_sandbox = 2000;                   // at the same time; beyond: 429
   std::size_t requests = 8192;                               // of all sandboxes together; beyond: 429
   Steady::duration refused_retry = std::chrono::seconds(1);  // how long a closed port is tried again
+  Steady::duration agent_silence = std::chrono::seconds(10);  // calls that the guest daemon answers at once; then: 504
   GuestDial dial = slot_dial();
 };
 
@@ -58,6 +59,7 @@ class Gateway {
                                            const http::RequestHead& request);
   std::shared_ptr<http::Client> kept_client(SandboxLinks& links, const Admission& admission);
   Task<> forward(Flow& flow, SandboxLinks& links, const Admission& admission);
+  Task<Result<http::ResponseHead>> read_head(Flow& flow, const Admission& admission);
   Task<> answer(Flow& flow, const Admission& admission);
   Task<> answer_whole(Flow& flow, const Admission& admission, http::ResponseHead head);
   Task<> switch_protocol(Flow& flow, const Admission& admission);

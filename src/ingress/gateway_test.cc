@@ -138,6 +138,8 @@ class GatewayTest : public testing::Test {
     (void)co_await stream->write_all(request);
     co_return co_await read_to_end(*stream);
   }
+  // A guest that takes a request and says nothing until its connection is closed.
+  static Task<> never(http::Exchange& exchange) { co_await exchange.wait_client_gone(); }
   Task<bool> all_ended() {
     while (gateway().active() > 0) co_await async::yield();
     co_return true;
@@ -361,6 +363,15 @@ TEST_F(GatewayTest, KillBeforeTheAnswerIs502) {
   auto all = run(script());
   EXPECT_THAT(all, StartsWith("HTTP/1.1 502 "));
   EXPECT_THAT(all, HasSubstr("The sandbox was not found"));
+}
+
+TEST_F(GatewayTest, SilentGuestDaemonIs504) {
+  options.agent_silence = std::chrono::milliseconds(20);
+  services[model::kGuestPort] = [](http::Exchange& exchange) { return never(exchange); };
+  auto answer = ask(fmt::format("POST /process.Process/Start HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
+                                "E2b-Sandbox-Port: 49983\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}", kId));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 504"));
+  EXPECT_THAT(answer, HasSubstr("guest daemon does not answer"));
 }
 
 TEST_F(GatewayTest, GuestThatBreaksMidAnswerIsPassedOnAsBroken) {
