@@ -79,7 +79,7 @@ function environmentFor(instance, client, mode) {
   }
   Object.assign(environment, {
     ATOLL_E2E_URL: instance.url, ATOLL_E2E_DOMAIN: instance.domain, ATOLL_E2E_KEY: instance.key,
-    ATOLL_E2E_CLIENT: client, ATOLL_E2E_MODE: mode, E2B_API_KEY: instance.key,
+    ATOLL_E2E_CLIENT: client, ATOLL_E2E_MODE: mode, ATOLL_E2E_CA: instance.ca ?? '', E2B_API_KEY: instance.key,
   });
   if (process.env.ATOLL_E2E_TEMPLATE) environment.ATOLL_E2E_TEMPLATE = process.env.ATOLL_E2E_TEMPLATE;
   if (mode === 'plain') Object.assign(environment, { E2B_API_URL: instance.url, E2B_SANDBOX_URL: instance.url });

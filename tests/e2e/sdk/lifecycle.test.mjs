@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Sandbox, apiFetch, apiKey, clientName, deferred, e2b, eventually, has, killed, mode, needs, serviceFetch, template, within, withSandbox } from '../lib/target.mjs';
+import { Sandbox, apiFetch, apiKey, clientName, deferred, e2b, eventually, has, killed, mode, serviceFetch, template, within, withSandbox } from '../lib/target.mjs';
 
 test('create, run, kill', async () => {
   const sandbox = await Sandbox.create(template, { timeoutMs: 60_000 });
@@ -193,11 +193,14 @@ test('health of the API needs no key', async () => {
   assert.ok(apiKey, mode);
 });
 
-test('refresh and resume of the old generation answer', needs('refreshes'), async () => {
-  await withSandbox({}, async (sandbox) => {
-    const answer = await apiFetch(`/sandboxes/${sandbox.sandboxId}/refreshes`, {
-      method: 'POST', body: '{"duration":100}', headers: { 'content-type': 'application/json' },
+test('refreshes and resume of the old generation answer', async () => {
+  await withSandbox({ timeoutMs: 30_000 }, async (sandbox) => {
+    const call = (path, body) => apiFetch(`/sandboxes/${sandbox.sandboxId}/${path}`, {
+      method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' },
     });
-    assert.equal(answer.status, 204);
+    assert.equal((await call('refreshes', { duration: 100 })).status, 204);
+    assert.ok((await sandbox.getInfo()).endAt.getTime() - Date.now() > 80_000);
+    const resumed = await call('resume', { timeout: 200 });
+    assert.ok([200, 201, 409].includes(resumed.status), await resumed.text());
   });
 });
