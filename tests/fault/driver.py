@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
 
+from api import wait_until  # noqa: E402
 from faults import Faults  # noqa: E402
 from instance import Instance  # noqa: E402
 from invariants import Baseline, Invariants, leftovers  # noqa: E402
@@ -80,15 +81,20 @@ class Driver:
         instance = getattr(self, "instance", None)
         if instance is not None:
             try:
-                for row in self.api.list():
-                    self.api.kill(row["sandboxID"])
+                instance.drain(self.api)
+                wait_until(lambda: not leftovers(instance, running=True), 30, "everything to be released")
             except Exception as error:
-                self.report.fail("end.kill_all", str(error))
-            instance.control.stop()
-            instance.runner.stop()
-            instance.sweep()
+                self.report.fail("end.drain", f"{error}; {leftovers(instance, running=True)}")
+            for daemon in (instance.control, instance.runner):
+                status = daemon.stop()
+                self.report.check(f"end.{daemon.name}", status == 0, f"exit {status}")
+            try:  # the kernel takes network namespaces apart in the background
+                wait_until(lambda: not leftovers(instance), 10, "the kernel to let go")
+            except TimeoutError:
+                pass
             left = leftovers(instance)
             self.report.check("end.nothing_left", not left, "; ".join(left))
+            instance.sweep()
         if self.options.keep:
             print(f"kept: {self.folder}")
         else:

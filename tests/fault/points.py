@@ -2,8 +2,11 @@
 """Every named crash point, one by one: arm it, work until the daemon dies there, bring it back, check the invariants."""
 import os
 import re
+import shutil
+import sqlite3
 import time
 
+import kernel
 from api import ApiError, in_threads, wait_until
 from ledger import DEAD, HONEST, LOST_CONNECTION, MAYBE
 from invariants import wait_serving
@@ -75,7 +78,7 @@ class Scenario:
             os.kill(guest, 9)
 
     def once(self, instance):
-        in_threads([self.life, self.life, lambda: self.life(envVars={"A": "b"}), lambda: self.life(metadata={"k": "v"}),
+        in_threads([self.life, self.life, lambda: self.life(envVars={"A": "b"}), lambda: self.life(network={"denyOut": ["1.1.1.1"]}),
                     self.short_life, lambda: self.crashed_life(instance)])
 
 
@@ -85,7 +88,29 @@ class PointRunner:
 
     def arm(self, daemon, point):
         daemon.kill()
+        prepare = {"reconcile.orphan_stopped": self.make_orphan, "runner.sweep.after_group": self.make_stray_groups}.get(point)
+        if prepare:
+            prepare()
         daemon.start({"ATOLL_FAULT": point})
+
+    def make_orphan(self):
+        """A sandbox that runs and that the store has never heard of, as after a store that was restored from a backup."""
+        self.instance.control.start()
+        self.instance.wait_ready()
+        self.instance.wait_whole(self.api, 20)
+        entry = self.ledger.created(self.api.create(600), 600)
+        entry.state = MAYBE
+        self.instance.control.kill()
+        with sqlite3.connect(self.instance.data_dir + "/control/state.db") as store:
+            store.execute("DELETE FROM sandboxes WHERE id = ?", (entry.sandbox.id,))
+        for name in os.listdir(self.instance.data_dir + "/control"):
+            if name.startswith("state.db"):
+                shutil.chown(f"{self.instance.data_dir}/control/{name}", self.instance.user, self.instance.user)
+
+    def make_stray_groups(self):
+        """Control groups that no record names, as after a crash between making one and writing the other."""
+        for top in kernel.cgroup_children(self.instance.name):
+            os.mkdir(os.path.join(top, self.instance.name, "istraystraystraystray"))
 
     def run(self, point, which):
         daemon = getattr(self.instance, which)
@@ -97,7 +122,9 @@ class PointRunner:
             scenario.once(self.instance)
             if daemon.running():
                 time.sleep(0.2)
-        died = not daemon.running() and daemon.process.returncode == -9
+        # The launcher's death is noticed by the runner, which cannot go on without one and says so by its exit.
+        wanted = (1,) if point.startswith("launcher.") else (-9,)
+        died = not daemon.running() and daemon.process.returncode in wanted
         if not died:
             self.report.fail(f"point.{point}", f"never reached (exit {daemon.process.returncode})")
         daemon.kill()

@@ -12,9 +12,13 @@ const kSlots = ['3200', '200'];
 // Environment of one of its own: ATOLL_PROGRAMS, the folder of the programs.
 export async function startInstance(name = 'e2e') {
   const { ATOLL_E2E_URL: url, ATOLL_E2E_KEY: key, ATOLL_E2E_DOMAIN: domain, ATOLL_E2E_CA: ca } = process.env;
-  if (url && key) return { url, key, ca, domain: domain ?? `atoll.localhost:${new URL(url).port}`, stop: async () => {} };
-  const programs = process.env.ATOLL_PROGRAMS ?? fileURLToPath(new URL('../../build/dev/bin', import.meta.url));
-  const child = spawn('python3', [support + 'serve_instance.py', programs, name, ...kSlots], { stdio: ['pipe', 'pipe', 'inherit'] });
+  if (url && key)
+    return { url, key, ca, domain: domain ?? `atoll.localhost:${new URL(url).port}`, stop: async () => {} };
+  const programs =
+    process.env.ATOLL_PROGRAMS ?? fileURLToPath(new URL('../../build/dev/bin', import.meta.url));
+  const child = spawn('python3', [support + 'serve_instance.py', programs, name, ...kSlots], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const ended = new Promise((resolve) => child.once('close', resolve));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const first = await Promise.race([lines.next(), ended.then(() => ({ done: true }))]);

@@ -205,12 +205,21 @@ class Instance:
                 found += [daemon.pid, *kernel.descendants(daemon.pid)]
         return found
 
+    def drain(self, api, seconds=30):
+        """Ends every sandbox and takes the template away, so that the pool empties, too. What is left then is a leak."""
+        for row in api.list():
+            api.kill(row["sandboxID"])
+        for template in api.call("GET", "/templates").json():
+            api.call("DELETE", f"/templates/{template['templateID']}")
+        def empty():
+            counts = api.call("GET", "/v1/status").json()["sandboxes"]
+            return counts["running"] == counts["ready"] == counts["ending"] == 0
+        wait_until(empty, seconds, f"instance {self.name} to be empty")
+
     def stop(self):
         """Ends every sandbox through the API, then the daemons; then removes what a broken build left behind."""
         try:
-            api = self.api(timeout=10)
-            for row in api.list():
-                api.kill(row["sandboxID"])
+            self.drain(self.api(timeout=10))
         except Exception as error:  # the daemons may be dead already: then the leftovers go below
             print(f"note: ending the sandboxes of {self.name}: {error}")
         self.control.stop()
