@@ -12,6 +12,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -282,6 +283,7 @@ class Harness:
             self.set_up()
             before = self.world.facts()
             for part in self.options.only.split(","):
+                self.report.part(part)
                 getattr(self, part)()
             after = self.world.facts()
             changed = {key: after[key] for key in after if after[key] != before[key] and "shared-layer" not in key and "agent-program" not in key}
@@ -297,7 +299,7 @@ class Harness:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
+    parser.add_argument("--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin")))
     parser.add_argument("--only", default="probes,surface,tenants,archives,posture,mutants")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
@@ -306,8 +308,9 @@ def main():
     options = parser.parse_args()
     options.programs = os.path.abspath(options.programs)
     if os.geteuid() != 0:
-        print("escape: needs root, to make namespaces and to look from outside\n0 passed, 0 failed, 1 skipped")
+        print("escape: needs root, to make namespaces and to look from outside\nSKIPPED escape: not root\n0 passed, 0 failed, 1 skipped")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken down
     ground.enter_private_host()
     return Harness(options).run()
 

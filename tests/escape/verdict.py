@@ -59,10 +59,15 @@ class Report:
         self.passed = self.failed = self.skipped = 0
         self.failures, self.skips, self.known = [], [], []
 
+    def part(self, name):
+        print(f"--    {name} (so far {self.passed} passed, {self.failed} failed, {self.skipped} skipped)", flush=True)
+
     def ok(self, name, text=""):
         self.passed += 1
         if self.verbose:
             print(f"ok    {name} {text}", flush=True)
+        elif self.passed % 50 == 0:
+            print(f"ok    {self.passed} so far, the latest {name}", flush=True)
 
     def fail(self, name, text):
         self.failed += 1
@@ -72,8 +77,7 @@ class Report:
     def skip(self, name, text):
         self.skipped += 1
         self.skips.append(f"{name}: {text}")
-        if self.verbose:
-            print(f"skip  {name}: {text}", flush=True)
+        print(f"SKIPPED {name}: {text}", flush=True)
 
     def check(self, name, condition, text=""):
         (self.ok if condition else self.fail)(name, text)
@@ -83,10 +87,6 @@ class Report:
         if self.known:
             print(f"{title}: reached on purpose ({len(self.known)}):")
             for line in self.known:
-                print("  " + line)
-        if self.skips:
-            print(f"{title}: skipped, because they prove nothing here ({len(self.skips)}):")
-            for line in self.skips:
                 print("  " + line)
         if self.failures:
             print(f"{title}: failed ({len(self.failures)}):")

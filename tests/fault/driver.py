@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,7 @@ class Driver:
         try:
             self.set_up()
             for part in self.options.only.split(","):
+                self.report.part(part)
                 getattr(self, part)()
         except Exception as error:
             self.report.fail("driver", f"{type(error).__name__}: {error}")
@@ -103,7 +105,7 @@ class Driver:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default=os.path.join(HERE, "../../build/dev/bin"))
+    parser.add_argument("--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin")))
     parser.add_argument("--only", default="faults,points,killer")
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int)
@@ -115,8 +117,9 @@ def main():
     options = parser.parse_args()
     options.programs = os.path.abspath(options.programs)
     if os.geteuid() != 0:
-        print("fault: needs root\n0 passed, 0 failed, 1 skipped")
+        print("fault: needs root\nSKIPPED fault: not root\n0 passed, 0 failed, 1 skipped")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken down
     enter_private_host()
     return Driver(options).run()
 

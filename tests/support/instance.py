@@ -3,6 +3,7 @@
 
 It does what `atoll up` does, in the smallest way, because the tests need each daemon's pid, environment and end.
 """
+import fcntl
 import os
 import pwd
 import re
@@ -11,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import kernel
@@ -43,6 +45,17 @@ def unlike_a_sandbox():
     os.setgroups([0, 4])
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (min(4 << 20, hard) if hard != resource.RLIM_INFINITY else 4 << 20, hard))
+
+
+def take_turn(name):
+    """Two instances of one name would take each other's slots: waits until no other run has it, and holds it until the end."""
+    lock = open(f"/run/lock/atoll-test-{name}", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"waiting for another run that uses the instance name {name}", file=sys.stderr, flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 class Daemon:
@@ -91,6 +104,7 @@ class Instance:
         self.port = free_port()
         self.template = template or find_base_template()
         self.user = "atoll"
+        self.turn = None
         self.runner = Daemon("runner", self.runner_command(), folder + "/runner.log")
         self.control = Daemon("control", self.control_command(), folder + "/control.log")
 
@@ -106,7 +120,10 @@ class Instance:
                 "--pool-size", str(self.ready)]
 
     def prepare(self):
-        """Folders as `atoll up` makes them, with the base template bound in."""
+        """Folders as `atoll up` makes them, with the base template linked in. Waits for its turn."""
+        if not self.template:
+            sys.exit("there is no template 'base' on this machine: build it with `atoll-template build-base`")
+        self.turn = take_turn(self.name)
         account = self.account()
         for path, owner, mode in ((self.data_dir, 0, 0o755), (self.data_dir + "/control", account.pw_uid, 0o700),
                                   (self.data_dir + "/templates", 0, 0o755), (self.data_dir + "/disks", 0, 0o700),
@@ -225,6 +242,8 @@ class Instance:
         self.control.stop()
         self.runner.stop()
         self.sweep()
+        if self.turn:
+            self.turn.close()
 
     def sweep(self):
         """Removes every kernel object of this instance, whatever state it is in. For the end of a test only."""
