@@ -52,7 +52,7 @@ class Harness:
     def set_up(self):
         self.world.start()
         os.chmod(self.folder, 0o755)
-        self.instance = Instance(self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=64)
+        self.instance = Instance(self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=60)
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()
@@ -246,7 +246,7 @@ class Harness:
     def mutants(self):
         """With no sandboxes started ahead, so that each create passes through the mutated launcher."""
         self.instance.stop()
-        self.instance = Instance(self.options.programs, self.folder + "/mutants", name="escmut", slot_first=3570, slot_count=64, ready=0)
+        self.instance = Instance(self.options.programs, self.folder + "/mutants", name="escmut", slot_first=3500, slot_count=60, ready=0)
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()

@@ -41,7 +41,7 @@ class Driver:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         folder = self.folder + "/atoll"
         os.makedirs(folder)
-        self.instance = Instance(self.options.programs, folder, name="escfault", slot_first=3500, slot_count=160, ready=2)
+        self.instance = Instance(self.options.programs, folder, name="escfault", slot_first=3560, slot_count=100, ready=2)
         self.instance.prepare()
         self.api, self.ledger = self.instance.start_first(), Ledger()
         self.invariants = Invariants(self.instance, self.api, self.ledger)

@@ -200,6 +200,49 @@ class Faults:
         raw.close()
         sandbox.kill()
 
+    # --- N04: somebody else's hands on our kernel objects ---------------------------------------------------------
+
+    def firewall_wiped(self):
+        before = kernel.nft_elements(self.instance.name)
+        subprocess.run(["nft", "delete", "table", "inet", self.instance.name], check=True)
+        started = time.monotonic()
+        try:
+            wait_until(lambda: kernel.nft_elements(self.instance.name) == before, 5, "the rules to come back")
+            self.report.ok("N04.firewall_wiped", f"back after {time.monotonic() - started:.2f} s")
+        except TimeoutError as error:
+            self.report.fail("N04.firewall_wiped", f"{error}; before {before}, now {kernel.nft_elements(self.instance.name)}")
+
+    def link_deleted(self):
+        """The sandbox cannot be reached any more: callers are told so in bounded time, and it can be ended."""
+        sandbox, _ = self.create()
+        slot = self.instance.slot(self.instance.guest_pid(sandbox.id))
+        subprocess.run(["ip", "link", "delete", f"atl{slot}"], check=True)
+        started = time.monotonic()
+        try:
+            sandbox.run(["/bin/true"], timeout=5)
+            self.report.fail("N04.link_deleted.command", "a command worked without a link")
+        except (ApiError, *LOST_CONNECTION) as error:
+            took = time.monotonic() - started
+            self.report.check("N04.link_deleted.command", isinstance(error, ApiError) and error.status in (502, 503, 504) and took < 15,
+                              f"after {took:.1f} s: {type(error).__name__}: {error}")
+        status = sandbox.kill()
+        self.report.check("N04.link_deleted.kill", status in (204, 404), f"HTTP {status}")
+        wait_until(lambda: not self.instance.record(sandbox.id), 10, "the runner to let go")
+
+    # --- P01: a herd ------------------------------------------------------------------------------------------------
+
+    def stampede(self, count):
+        """More creates at once than there is room for: each is made or refused with a reason, and nothing is left over."""
+        answers = in_threads([lambda: self.api.call("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 600}, timeout=60) for _ in range(count)])
+        failed = [a for a in answers if isinstance(a, Exception)]
+        made = [a.json()["sandboxID"] for a in answers if not isinstance(a, Exception) and a.status == 201]
+        refused = [a for a in answers if not isinstance(a, Exception) and a.status != 201]
+        odd = [(a.status, a.body[:120]) for a in refused if a.status not in (429, 503) or b"error_code" not in a.body]
+        self.report.check("P01.answers", not failed and not odd and made, f"{len(made)} made, {len(refused)} refused, {failed[:1]} {odd[:2]}")
+        in_threads([lambda name=name: self.api.kill(name) for name in made])
+        found = self.invariants.check()
+        self.report.check("P01.invariants", not found, "; ".join(found[:5]))
+
     # --- S01: no space ------------------------------------------------------------------------------------------
 
     def another(self, name, slots, **more):
@@ -209,7 +252,7 @@ class Faults:
 
     def disk_full(self):
         """The store's file system fills up under a live instance, and gets space again."""
-        other = self.another("escfull", 3680)
+        other = self.another("escfull", 3660)
         other.prepare()
         control_dir = other.data_dir + "/control"
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=4m,mode=0700,uid={os.stat(control_dir).st_uid}", "none", control_dir], check=True)
@@ -250,7 +293,7 @@ class Faults:
 
     def damaged_store(self):
         """Bytes flipped in the store: refuse with a clear line, or serve what is right. Never crash in a loop silently."""
-        other = self.another("escbad", 3660)
+        other = self.another("escbad", 3676)
         other.prepare()
         try:
             kept = other.start_first().create(3600)
@@ -314,9 +357,10 @@ class Faults:
 
     def all(self, restart_count, slow_count):
         steps = (self.agent_killed, self.agent_stopped, self.deadlines, self.deadline_while_down, lambda: self.restart_many(restart_count),
-                 lambda: self.slow_clients(slow_count), self.silent_reader, self.two_daemons, self.disk_full, self.damaged_store, self.clean_end)
+                 lambda: self.slow_clients(slow_count), self.silent_reader, self.two_daemons, self.firewall_wiped,
+                 self.link_deleted, lambda: self.stampede(300), self.disk_full, self.damaged_store, self.clean_end)
         names = ("agent_killed", "agent_stopped", "deadlines", "deadline_while_down", "restart_many", "slow_clients", "silent_reader",
-                 "two_daemons", "disk_full", "damaged_store", "clean_end")
+                 "two_daemons", "firewall_wiped", "link_deleted", "stampede", "disk_full", "damaged_store", "clean_end")
         for name, step in zip(names, steps):
             try:
                 step()
