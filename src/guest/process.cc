@@ -139,7 +139,7 @@ Task<> Process::room_for(std::size_t bytes) {
   }
 }
 
-Task<> Process::pump(ProcessPtr self, Output& output) {
+Task<> Process::pump([[maybe_unused]] ProcessPtr self, Output& output) {
   static std::array<char, kPipeChunk> scratch;  // one loop, and not held across a wait
   const std::size_t chunk = output.channel == Channel::kPty ? kPtyChunk : kPipeChunk;
   for (;;) {
@@ -201,7 +201,7 @@ bool Process::output_complete(bool grace_over) const {
 }
 
 // Waits for the output that the process wrote, and a moment for children that still hold its pipes.
-Task<> Process::conclude(ProcessPtr self, const OomCounter& oom) {
+Task<> Process::conclude([[maybe_unused]] ProcessPtr self, const OomCounter& oom) {
   std::uint64_t oom_kills = oom.read();
   auto grace = reaped_at_ + kHolderGrace;
   while (!output_complete(Steady::now() >= grace)) {
