@@ -71,7 +71,7 @@ readonly daemons=(atoll atoll-control atoll-runner atoll-guestd atoll-template)
 
 # Names of a preset's unit test programs, as the build knows them. The preset must be configured.
 unit_test_targets() {
-  ninja -C "$root/build/$1" -t targets all | sed -n 's/^\([a-z0-9_]*_test\): phony$/\1/p'
+  ninja -C "$root/build/$1" -t targets all | sed -n 's/^\([a-z0-9_]*_test\): phony$/\1/p' | grep -v '^cmake_'
 }
 fuzz_targets() {
   local source

@@ -257,6 +257,14 @@ TEST(Account, IsAddedOnceWithAFreeId) {
   EXPECT_EQ(again, passwd);
 }
 
+TEST(Account, LineThatCannotBeReadIsNoAccount) {
+  std::string passwd = "root:x:zero:0::/root:/bin/sh\nuser:x:-1:0::/:/bin/sh\n", group;
+  EXPECT_EQ(ensure_account(passwd, group, "/bin/sh"), 1000u);
+  std::string again = passwd;
+  EXPECT_EQ(ensure_account(again, group, "/bin/sh"), 1000u);
+  EXPECT_EQ(again, passwd);
+}
+
 TEST(Recipe, TakesTheHostsMirrorsOfTheSuiteOnly) {
   std::string targets =
       "http://mirror.example/debian/ bookworm main \n"
