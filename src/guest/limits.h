@@ -32,6 +32,7 @@ inline constexpr std::size_t kRingBytes = kMiB;       // output kept per process
 inline constexpr std::size_t kRingFloor = 64 * kKiB;  // what a process keeps at least when there are many
 inline constexpr std::size_t kRingTotal = 64 * kMiB;  // all rings together, as a goal
 inline constexpr std::size_t kMaxRetained = 64;       // ended processes that late callers can still ask for
+inline constexpr std::size_t kRetainedBytes = 16 * kMiB;  // of their output
 inline constexpr auto kRetention = std::chrono::seconds(30);
 // A subscriber that takes nothing for this long no longer holds the process back.
 inline constexpr auto kSubscriberStall = std::chrono::seconds(15);
@@ -73,6 +74,6 @@ inline constexpr auto kWatcherIdle = std::chrono::minutes(10);  // a polled watc
 inline constexpr std::size_t kFileThreads = 16;
 inline constexpr std::size_t kSpawnThreads = 4;
 inline constexpr auto kThreadIdle = std::chrono::seconds(2);
-inline constexpr std::size_t kThreadStack = 256 * kKiB;
+inline constexpr std::size_t kThreadStack = 512 * kKiB;
 
 }  // namespace atl::guest

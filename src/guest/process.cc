@@ -148,7 +148,7 @@ Task<> Process::pump([[maybe_unused]] ProcessPtr self, Output& output) {
     ssize_t got = ::read(output.descriptor->native_handle(), scratch.data(), chunk);
     if (got > 0) {
       output.taken += static_cast<std::uint64_t>(got);
-      if (!forgotten_) {
+      if (!forgotten_ || !subscribers_.empty()) {
         start_clocks();
         ring_.append(output.channel, {scratch.data(), static_cast<std::size_t>(got)});
         ring_.trim(capacity_);

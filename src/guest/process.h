@@ -186,6 +186,11 @@ class ProcessTable {
   Task<> shut_down();
 
  private:
+  struct Retained {
+    ProcessPtr process;
+    Steady::time_point until;
+  };
+  void forget(std::list<Retained>::iterator which);
   // What was the case when a start began.
   struct Before {
     std::uint64_t oom_kills;
@@ -199,7 +204,7 @@ class ProcessTable {
   Task<> watch_deadline(ProcessPtr process, Steady::time_point deadline);
   Task<> retire();
   void share_memory();
-  void forget_oldest();
+  void make_room();
 
   async::Executor executor_;
   Workers& workers_;
@@ -207,10 +212,6 @@ class ProcessTable {
   async::Scope scope_;
   Steady::duration subscriber_stall_;
   std::unordered_map<pid_t, ProcessPtr> alive_;
-  struct Retained {
-    ProcessPtr process;
-    Steady::time_point until;
-  };
   std::list<Retained> retained_;               // oldest first
   std::list<std::weak_ptr<Process>> holders_;  // forgotten, but a child holds the output open; oldest first
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most

@@ -59,7 +59,7 @@ void ProcessTable::on_exit(pid_t pid, int wait_status) {
   alive_.erase(found);
   if (retained_.empty()) scope_.spawn("process retention", retire());
   retained_.push_back({process, Steady::now() + kRetention});
-  if (retained_.size() > kMaxRetained) forget_oldest();
+  make_room();
   process->on_reaped(wait_status);
   scope_.spawn("process end", process->conclude(process, oom_));
 }
@@ -68,16 +68,33 @@ void ProcessTable::on_exit(pid_t pid, int wait_status) {
 Task<> ProcessTable::retire() {
   while (!retained_.empty() && !scope_.cancelled()) {
     auto left = retained_.front().until - Steady::now();
-    if (left <= Steady::duration::zero())
-      forget_oldest();
-    else
+    if (left > Steady::duration::zero()) {
       co_await async::sleep_for(left);
+    } else if (retained_.front().process->outcome()) {
+      forget(retained_.begin());
+    } else {
+      ProcessPtr process = retained_.front().process;
+      co_await process->changed_.wait();
+    }
   }
 }
 
-void ProcessTable::forget_oldest() {
-  ProcessPtr held = std::move(retained_.front().process);
-  retained_.pop_front();
+void ProcessTable::make_room() {
+  for (;;) {
+    std::size_t bytes = 0;
+    for (const Retained& each : retained_) bytes += each.process->ring().size();
+    if (retained_.size() <= kMaxRetained && (bytes <= kRetainedBytes || retained_.size() == 1)) return;
+    // One that has not been concluded still owes its readers output, and will not for long.
+    auto ended = std::find_if(retained_.begin(), retained_.end(),
+                              [](const Retained& r) { return r.process->outcome(); });
+    if (ended == retained_.end()) return;
+    forget(ended);
+  }
+}
+
+void ProcessTable::forget(std::list<Retained>::iterator which) {
+  ProcessPtr held = std::move(which->process);
+  retained_.erase(which);
   held->forget();
   holders_.remove_if([](const std::weak_ptr<Process>& process) { return process.expired(); });
   if (!held->held_open()) return;

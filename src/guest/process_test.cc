@@ -258,6 +258,22 @@ TEST_F(GuestProcess, AReaderIsNotBlamedForASilentProcess) {
   EXPECT_TRUE(told.error.empty()) << json::serialize(told.error);
 }
 
+TEST_F(GuestProcess, ManyAtOnceAreAllWhole) {
+  std::vector<std::unique_ptr<LiveStream>> all;
+  for (std::size_t i = 0; i < 2 * kMaxRetained; ++i) {
+    std::string script = "read line; head -c 100000 /dev/zero; exit 7";
+    all.push_back(std::make_unique<LiveStream>(client_, kStart, script_message(script, true)));
+    std::int64_t pid = begin(*all.back());
+    ASSERT_GT(pid, 0);
+    rpc("/process.Process/CloseStdin", select(pid));
+  }
+  for (auto& live : all) {
+    Told told = finish(*live);
+    EXPECT_EQ(told.out.size(), 100'000u);
+    EXPECT_EQ(text(told.end, "status"), "exit status 7");
+  }
+}
+
 TEST_F(GuestProcess, ATagFindsItsProcess) {
   LiveStream live(client_, kStart, R"({"process":{"cmd":"cat"},"tag":"mine"})");
   std::int64_t pid = begin(live);

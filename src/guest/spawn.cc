@@ -28,6 +28,10 @@ using sys::Fd;
 
 constexpr std::size_t kChildStack = 32 * kKiB;
 
+// The child leaves its stack without returning, which AddressSanitizer would take for live variables in
+// memory that is used again later.
+#define ATOLL_IN_CHILD [[gnu::no_sanitize_address]]
+
 enum class Step : int { kNone, kSession, kTerminal, kDescriptors, kLimits, kUser, kDirectory, kExec };
 
 // All that the child needs, laid out by the parent: the child shares the parent's memory and must not
@@ -46,7 +50,7 @@ struct ChildPlan {
   int error = 0;
 };
 
-[[noreturn]] void child_fail(ChildPlan& plan, Step step) {
+ATOLL_IN_CHILD [[noreturn]] void child_fail(ChildPlan& plan, Step step) {
   plan.error = errno;
   plan.failed = step;
   ::_exit(127);
@@ -54,7 +58,7 @@ struct ChildPlan {
 
 // Handlers and ignored signals of the daemon must not reach the program. KERNEL: the table of handlers is a
 // copy (no CLONE_SIGHAND); signals 32 and 33 belong to the C library, whose sigaction(2) refuses them.
-void child_reset_signals() {
+ATOLL_IN_CHILD void child_reset_signals() {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
@@ -65,7 +69,7 @@ void child_reset_signals() {
 
 // KERNEL: with CLONE_VFORK the score of the child alone changes, although the memory is shared
 // (fs/proc/base.c).
-void child_raise_oom_score() {
+ATOLL_IN_CHILD void child_raise_oom_score() {
   int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   constexpr std::string_view kScore = "500";
@@ -74,7 +78,7 @@ void child_raise_oom_score() {
   ::close(fd);
 }
 
-void child_set_user(ChildPlan& plan) {
+ATOLL_IN_CHILD void child_set_user(ChildPlan& plan) {
   const Identity& who = *plan.identity;
   if (::geteuid() != 0) return;
   // The C library's wrappers would change every thread of the daemon, so the calls are made directly.
@@ -84,7 +88,7 @@ void child_set_user(ChildPlan& plan) {
     child_fail(plan, Step::kUser);
 }
 
-void child_exec(ChildPlan& plan) {
+ATOLL_IN_CHILD void child_exec(ChildPlan& plan) {
   int best = ENOENT;
   for (const char* const* path = plan.paths; *path != nullptr; ++path) {
     ::execve(*path, plan.arguments, plan.environment);
@@ -98,7 +102,7 @@ void child_exec(ChildPlan& plan) {
   child_fail(plan, Step::kExec);
 }
 
-int child_main(void* argument) {
+ATOLL_IN_CHILD int child_main(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   child_reset_signals();
   if (::setsid() < 0) child_fail(plan, Step::kSession);

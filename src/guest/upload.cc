@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
 
 #include "base/random.h"
 #include "guest/limits.h"
@@ -67,6 +69,12 @@ Result<void> copy_all(int from, int to) {
     position += static_cast<off_t>(got);
     if (got < buffer.size()) return success();
   }
+}
+
+// Two uploads that replace the same file take turns, so that the result is one of them and not a mixture.
+std::mutex& turn_for(const struct stat& st) {
+  static std::array<std::mutex, 16> turns;
+  return turns[st.st_ino % turns.size()];
 }
 
 // Claims the blocks beyond the present end, so that a full disk shows before the old content is touched.
@@ -148,11 +156,7 @@ Result<void> Upload::write_whole(std::string_view body) {
     if (!opened.ok()) return on_target(std::move(opened).error(), path_);
     if (!target_) return make_error(Code::kConflict, "path '{}' changes while it is written", path_);
   }
-  auto written = reserve(target_.get(), body.size());
-  if (written.ok()) written = write_full(target_.get(), body);
-  if (written.ok() && ::ftruncate(target_.get(), static_cast<off_t>(body.size())) != 0)
-    written = Error::from_errno(errno, "truncate");
-  if (written.ok()) written = finish(target_.get());
+  auto written = replace_content(body.size(), [&] { return write_full(target_.get(), body); });
   if (!written.ok()) return on_target(std::move(written).error(), path_);
   return written;
 }
@@ -204,7 +208,7 @@ Result<void> Upload::open_named_stage() {
 }
 
 Result<void> Upload::commit() {
-  auto done = target_ ? replace_content() : link_stage();
+  auto done = target_ ? replace_with_stage() : link_stage();
   if (!done.ok()) return on_target(std::move(done).error(), path_);
   return done;
 }
@@ -217,7 +221,7 @@ Result<void> Upload::link_stage() {
   if (named.error().sys_errno() != EEXIST) return named;
   TRY_VOID(with_rights(user_, [&](Rights rights) { return open_target(rights); }));
   if (!target_) return make_error(Code::kConflict, "path '{}' changes while it is written", path_);
-  return replace_content();
+  return replace_with_stage();
 }
 
 Result<void> Upload::name_stage() {
@@ -253,11 +257,18 @@ Result<void> Upload::touch_last_byte() {
   return success();
 }
 
-Result<void> Upload::replace_content() {
+Result<void> Upload::replace_with_stage() {
   TRY(struct stat staged, stat_at(stage_.get(), ""));
-  TRY_VOID(reserve(target_.get(), static_cast<std::uint64_t>(staged.st_size)));
-  TRY_VOID(copy_all(stage_.get(), target_.get()));
-  if (::ftruncate(target_.get(), staged.st_size) != 0) return Error::from_errno(errno, "truncate");
+  return replace_content(static_cast<std::uint64_t>(staged.st_size),
+                         [&] { return copy_all(stage_.get(), target_.get()); });
+}
+
+Result<void> Upload::replace_content(std::uint64_t size, const std::function<Result<void>()>& write) {
+  TRY(struct stat st, stat_at(target_.get(), ""));
+  std::lock_guard turn(turn_for(st));
+  TRY_VOID(reserve(target_.get(), size));
+  TRY_VOID(write());
+  if (::ftruncate(target_.get(), static_cast<off_t>(size)) != 0) return Error::from_errno(errno, "truncate");
   return finish(target_.get());
 }
 

@@ -9,6 +9,7 @@
 // target stay.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,7 +52,9 @@ class Upload {
   Result<void> link_stage();
   Result<void> name_stage();
   Result<void> touch_last_byte();
-  Result<void> replace_content();
+  Result<void> replace_with_stage();
+  // Gives the target `size` bytes that `write` puts at its start.
+  Result<void> replace_content(std::uint64_t size, const std::function<Result<void>()>& write);
   Result<void> finish(int fd);
   // Runs `step` with the rights under which the target was opened.
   template <class Step>

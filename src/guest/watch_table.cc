@@ -45,7 +45,8 @@ std::string Watcher::event_json(const WatchEvent& event, const Accounts& account
   return std::move(out).finish();
 }
 
-Task<> Watcher::pump([[maybe_unused]] std::shared_ptr<Watcher> self, Workers& workers, AccountCache& accounts) {
+Task<> Watcher::pump([[maybe_unused]] std::shared_ptr<Watcher> self, Workers& workers,
+                     AccountCache& accounts) {
   while (!closed_) {
     auto [error] =
         co_await readable_.async_wait(async::asio::posix::stream_descriptor::wait_read, use_result);
