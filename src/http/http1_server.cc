@@ -9,8 +9,8 @@ namespace atl::http {
 namespace asio = async::asio;
 
 namespace {
-// A client that is in the middle of a large upload must get to the answer: clients drop what they have received when
-// their writing fails.
+// A client that is in the middle of a large upload must get to the answer: clients drop what they have
+// received when their writing fails.
 constexpr auto kLingerTime = std::chrono::seconds(10);
 constexpr auto kLingerIdle = std::chrono::seconds(2);
 constexpr std::size_t kLingerBytes = 64 * 1024 * 1024;
