@@ -46,7 +46,8 @@ Refusal port_closed(std::string sandbox, std::uint16_t port) {
 }
 
 Refusal no_answer(std::string sandbox, std::uint16_t port) {
-  return {502, std::move(sandbox), "The sandbox is running but the service on this port gave no valid answer", port};
+  return {502, std::move(sandbox), "The sandbox is running but the service on this port gave no valid answer",
+          port};
 }
 
 Refusal agent_silent(std::string sandbox) {
@@ -81,14 +82,16 @@ std::string refusal_json(const Refusal& refusal) {
 
 std::string refusal_page(const Refusal& refusal) {
   std::string about;
-  if (!refusal.sandbox.empty()) about += fmt::format("<dt>Sandbox</dt><dd>{}</dd>", escape_html(refusal.sandbox));
+  if (!refusal.sandbox.empty())
+    about += fmt::format("<dt>Sandbox</dt><dd>{}</dd>", escape_html(refusal.sandbox));
   if (refusal.port) about += fmt::format("<dt>Port</dt><dd>{}</dd>", *refusal.port);
   return fmt::format(
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} {1}</title>"
-      "<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem;"
-      "color:#1c1c1e;background:#fff}}@media(prefers-color-scheme:dark){{body{{color:#eee;background:#18181a}}}}"
-      "h1{{font-size:1.4rem}}dt{{opacity:.6;font-size:.85rem}}dd{{margin:0 0 .6rem;font-family:monospace}}</style></head>"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} {1}</title><style>"
+      "body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem}}"
+      "body{{color:#1c1c1e;background:#fff}}h1{{font-size:1.4rem}}dt{{opacity:.6;font-size:.85rem}}"
+      "dd{{margin:0 0 .6rem;font-family:monospace}}"
+      "@media(prefers-color-scheme:dark){{body{{color:#eee;background:#18181a}}}}</style></head>"
       "<body><h1>{1}</h1><p>{2}</p><dl>{3}</dl><p>Code {0}</p></body></html>\n",
       refusal.status, escape_html(refusal.message), advice(refusal.status), about);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ingress itself says when a request does not reach a sandbox. Clients match on these texts (e2b-protocol §6).
+// What ingress itself says when a request does not reach a sandbox. Clients match on these texts
+// (e2b-protocol §6).
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,9 @@ Task<Result<net::StreamPtr>> dial_loopback(const PortDial& how) {
   request.headers.add("x-atoll-internal", how.route->internal_token.reveal());
   CO_TRY(auto exchange, co_await how.guest_daemon->start(std::move(request)));
   CO_TRY(auto head, co_await exchange->read_head());
-  if (head.status != 200) co_return Error::from_errno(ECONNREFUSED, fmt::format("connect to port {} in {}", how.port, how.route->sandbox));
+  if (head.status != 200)
+    co_return Error::from_errno(ECONNREFUSED,
+                                fmt::format("connect to port {} in {}", how.port, how.route->sandbox));
   co_return exchange->take_stream();
 }
 

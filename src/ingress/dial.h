@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reaching a port inside a sandbox: directly through the slot's link, or through the guest daemon when the service
-// listens on the sandbox's own loopback only.
+// Reaching a port inside a sandbox: directly through the slot's link, or through the guest daemon when the
+// service listens on the sandbox's own loopback only.
 #pragma once
 
 #include <functional>

@@ -13,7 +13,8 @@ void Flow::break_off() {
   drop_guest();
   if (raw_client != nullptr) {
     raw_client->close(net::Stream::Close::kReset);
-  } else if (exchange.head_sent() && !answered) {  // a whole answer may still leave; the connection serves others
+  } else if (exchange.head_sent() &&
+             !answered) {  // a whole answer may still leave; the connection serves others
     exchange.abort();
   }
 }

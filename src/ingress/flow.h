@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flow: one request on its way through ingress, with everything that must be broken off when the sandbox or the
-// client goes away.
+// Flow: one request on its way through ingress, with everything that must be broken off when the sandbox or
+// the client goes away.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Flow {
   std::unique_ptr<http::ClientExchange> upstream;  // once the guest has been reached
   net::Stream* raw_client = nullptr;               // set while both sides are raw streams
   net::Stream* raw_guest = nullptr;
-  std::optional<http::ResponseHead> switching;     // the guest's 101
-  bool answered = false;     // the last byte of the answer is on its way
+  std::optional<http::ResponseHead> switching;  // the guest's 101
+  bool answered = false;                        // the last byte of the answer is on its way
   bool sandbox_gone = false;
   bool client_gone = false;
   bool body_broken = false;  // the client's body is not well framed

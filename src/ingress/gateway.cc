@@ -12,7 +12,7 @@
 namespace atl::ingress {
 namespace {
 
-constexpr std::size_t kKeptPorts = 32;         // ports per sandbox whose connections are kept
+constexpr std::size_t kKeptPorts = 32;           // ports per sandbox whose connections are kept
 constexpr std::size_t kShortAnswer = 16 * 1024;  // bytes of an answer that is sent in one piece
 
 // One request is counted and reachable by sandbox_gone for as long as this lives.
@@ -57,7 +57,8 @@ Task<> send_request_body(Flow& flow) {
   co_await park();
 }
 
-// True when the guest daemon says that only a little follows. Of other services it cannot be known when it comes.
+// True when the guest daemon says that only a little follows. Of other services it cannot be known when it
+// comes.
 bool is_short_answer(const http::ResponseHead& head, const http::RequestHead& request, std::uint16_t port) {
   if (port != model::kGuestPort || request.method == "HEAD") return false;
   auto length = parse_number<std::size_t>(head.headers.find("content-length").value_or(""));
@@ -66,7 +67,8 @@ bool is_short_answer(const http::ResponseHead& head, const http::RequestHead& re
 
 // Calls of the process service get their answer's head at once, however long the answer then goes on.
 bool is_answered_at_once(const http::RequestHead& request, std::uint16_t port) {
-  return port == model::kGuestPort && request.content_length && request.path().starts_with("/process.Process/");
+  return port == model::kGuestPort && request.content_length &&
+         request.path().starts_with("/process.Process/");
 }
 
 http::ClientLimits client_limits(std::size_t max_idle) {
@@ -83,7 +85,8 @@ std::shared_ptr<http::Client> make_port_client(PortDial how, std::size_t max_idl
 
 }  // namespace
 
-Gateway::Gateway(control::Directory& directory, Options options) : directory_(directory), options_(std::move(options)) {
+Gateway::Gateway(control::Directory& directory, Options options)
+    : directory_(directory), options_(std::move(options)) {
   options_.domain = options_.domain.substr(0, options_.domain.find(':'));
   gone_subscription_ = directory_.on_gone(
       [this](std::string_view sandbox, std::uint64_t generation) { sandbox_gone(sandbox, generation); });
@@ -100,7 +103,8 @@ Gateway::Verdict Gateway::admit(const http::RequestHead& request) const {
     return admit_route(request, target->sandbox, directory_.find(target->sandbox), target->port);
   }
   if (auto* file = std::get_if<SignedFile>(&routing)) {
-    auto route = directory_.find_by_signature(file->path, file->operation, file->user, file->expiration, file->signature);
+    auto route = directory_.find_by_signature(file->path, file->operation, file->user, file->expiration,
+                                              file->signature);
     // The guest daemon's own words: the caller cannot tell which sandbox was not found.
     if (!route) return Refusal{401, {}, "invalid signature", {}};
     auto sandbox = route->sandbox;
@@ -162,15 +166,17 @@ std::shared_ptr<http::Client> Gateway::kept_client(SandboxLinks& links, const Ad
   return client;
 }
 
-// A kept connection may turn out dead after the request was sent. The guest daemon keeps its own open longer than we
-// do; of other services we know nothing, so what must not run twice gets a new connection.
+// A kept connection may turn out dead after the request was sent. The guest daemon keeps its own open longer
+// than we do; of other services we know nothing, so what must not run twice gets a new connection.
 std::shared_ptr<http::Client> Gateway::client_for(SandboxLinks& links, const Admission& admission,
                                                   const http::RequestHead& request) {
-  bool repeatable = !request.has_body && (request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS");
+  bool repeatable = !request.has_body &&
+                    (request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS");
   bool known = links.clients.contains(admission.port) || links.clients.size() < kKeptPorts;
   if (admission.port == model::kGuestPort || (repeatable && known)) return kept_client(links, admission);
   auto guest_daemon = kept_client(links, Admission{admission.route, model::kGuestPort});
-  PortDial how{options_.dial, admission.route, admission.port, std::move(guest_daemon), options_.refused_retry};
+  PortDial how{options_.dial, admission.route, admission.port, std::move(guest_daemon),
+               options_.refused_retry};
   return make_port_client(std::move(how), 0);
 }
 
@@ -219,7 +225,8 @@ Task<> Gateway::answer(Flow& flow, const Admission& admission) {
     flow.exchange.abort();
     co_return;
   }
-  bool unasked_switch = head.ok() && head->status == 101 && upgrade_wanted(flow.exchange.request(), admission.port).empty();
+  bool unasked_switch =
+      head.ok() && head->status == 101 && upgrade_wanted(flow.exchange.request(), admission.port).empty();
   if (!head && head.error().code() == Code::kDeadline && !flow.sandbox_gone) {
     flow.drop_guest();
     co_await refuse(flow.exchange, agent_silent(admission.route->sandbox));

@@ -24,7 +24,8 @@ struct Options {
   std::size_t requests_per_sandbox = 2000;                   // at the same time; beyond: 429
   std::size_t requests = 8192;                               // of all sandboxes together; beyond: 429
   Steady::duration refused_retry = std::chrono::seconds(1);  // how long a closed port is tried again
-  Steady::duration agent_silence = std::chrono::seconds(10);  // calls that the guest daemon answers at once; then: 504
+  Steady::duration agent_silence =
+      std::chrono::seconds(10);  // calls that the guest daemon answers at once; then: 504
   GuestDial dial = slot_dial();
 };
 

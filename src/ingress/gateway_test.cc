@@ -28,8 +28,9 @@ class FakeDirectory : public control::Directory {
     auto found = routes.find(std::string(sandbox));
     return found == routes.end() ? nullptr : found->second;
   }
-  control::RoutePtr find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
-                                      std::string_view expiration, std::string_view signature) const override {
+  control::RoutePtr find_by_signature(std::string_view path, std::string_view operation,
+                                      std::string_view user, std::string_view expiration,
+                                      std::string_view signature) const override {
     auto all = fmt::format("{}:{}:{}:{}", path, operation, user, expiration);
     return signature == "v1_good" && all == "a.txt:read:u:5" ? find(kId) : nullptr;
   }
@@ -147,8 +148,10 @@ class GatewayTest : public testing::Test {
   std::string ask(std::string request) { return run(exchange_bytes(std::move(request))); }
 
   static std::string get(std::string path, std::string fields = "", int port = 8080) {
-    return fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: {}\r\n"
-                       "Connection: close\r\n{}\r\n", path, kId, port, fields);
+    return fmt::format(
+        "GET {} HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: {}\r\n"
+        "Connection: close\r\n{}\r\n",
+        path, kId, port, fields);
   }
 
   async::asio::io_context loop;
@@ -188,8 +191,10 @@ TEST_F(GatewayTest, ForwardsByHeaders) {
 
 TEST_F(GatewayTest, ForwardsByHostName) {
   services[8080] = describe;
-  auto answer = ask(fmt::format("POST /up HTTP/1.1\r\nHost: 8080-{}.atoll.localhost:7400\r\nConnection: close\r\n"
-                                "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", kId));
+  auto answer =
+      ask(fmt::format("POST /up HTTP/1.1\r\nHost: 8080-{}.atoll.localhost:7400\r\nConnection: close\r\n"
+                      "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+                      kId));
   EXPECT_THAT(answer, HasSubstr(fmt::format("POST /up @8080-{}.atoll.localhost:7400", kId)));
   EXPECT_THAT(answer, HasSubstr("body=abcde"));
 }
@@ -207,7 +212,8 @@ TEST_F(GatewayTest, UnknownSandbox) {
   directory.routes.clear();
   auto answer = ask(get("/"));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 502 "));
-  EXPECT_THAT(answer, HasSubstr(fmt::format(R"({{"sandboxId":"{}","message":"The sandbox was not found","code":502}})", kId)));
+  EXPECT_THAT(answer, HasSubstr(fmt::format(
+                          R"({{"sandboxId":"{}","message":"The sandbox was not found","code":502}})", kId)));
   EXPECT_THAT(ask(get("/health", "", model::kGuestPort)), HasSubstr("The sandbox was not found"));
 }
 
@@ -222,12 +228,14 @@ TEST_F(GatewayTest, BrowsersGetAPage) {
 TEST_F(GatewayTest, ClosedPort) {
   auto answer = ask(get("/"));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 502 "));
-  EXPECT_THAT(answer, HasSubstr(R"("message":"The sandbox is running but port is not open","port":8080,"code":502)"));
+  EXPECT_THAT(answer,
+              HasSubstr(R"("message":"The sandbox is running but port is not open","port":8080,"code":502)"));
   EXPECT_GT(dials, 2) << "a port that is just opening deserves another try";
 }
 
 TEST_F(GatewayTest, BadRequests) {
-  EXPECT_THAT(ask("GET / HTTP/1.1\r\nHost: nope.atoll.localhost\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask("GET / HTTP/1.1\r\nHost: nope.atoll.localhost\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(ask(get("/", "E2b-Sandbox-Port: 81\r\n")), StartsWith("HTTP/1.1 400 "));
 }
 
@@ -236,7 +244,8 @@ TEST_F(GatewayTest, StatesInBetweenAnswer409) {
     directory.add().state = state;
     EXPECT_THAT(ask(get("/")), StartsWith("HTTP/1.1 409 "));
   }
-  for (auto state : {model::State::kPaused, model::State::kStopping, model::State::kFailed, model::State::kReady}) {
+  for (auto state :
+       {model::State::kPaused, model::State::kStopping, model::State::kFailed, model::State::kReady}) {
     directory.add().state = state;
     EXPECT_THAT(ask(get("/")), HasSubstr("The sandbox was not found"));
   }
@@ -248,7 +257,8 @@ TEST_F(GatewayTest, TrafficTokenGuardsServicesButNotTheGuestDaemon) {
   directory.add().traffic_token = Secret("right");
   EXPECT_THAT(ask(get("/")), StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(ask(get("/", "E2b-Traffic-Access-Token: wrong\r\n")), StartsWith("HTTP/1.1 403 "));
-  EXPECT_THAT(ask(get("/", "E2b-Traffic-Access-Token: right\r\nE2b-Traffic-Access-Token: right\r\n")), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(get("/", "E2b-Traffic-Access-Token: right\r\nE2b-Traffic-Access-Token: right\r\n")),
+              StartsWith("HTTP/1.1 403 "));
   EXPECT_EQ(dials, 0);
   auto answer = ask(get("/", "E2b-Traffic-Access-Token: right\r\n"));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
@@ -268,19 +278,23 @@ TEST_F(GatewayTest, InternalCallsOfTheGuestDaemonAreNotThere) {
 
 TEST_F(GatewayTest, SignedUrlsFindTheirSandbox) {
   services[model::kGuestPort] = describe;
-  auto good = ask("GET /files?path=a.txt&username=u&signature=v1_good&signature_expiration=5 HTTP/1.1\r\nHost: 127.0.0.1:7400\r\n"
-                  "Connection: close\r\n\r\n");
+  auto good =
+      ask("GET /files?path=a.txt&username=u&signature=v1_good&signature_expiration=5 HTTP/1.1\r\nHost: "
+          "127.0.0.1:7400\r\n"
+          "Connection: close\r\n\r\n");
   EXPECT_THAT(good, HasSubstr("GET /files?path=a.txt&username=u&signature=v1_good&signature_expiration=5"));
-  auto bad = ask("GET /files?path=a.txt&signature=v1_bad HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  auto bad =
+      ask("GET /files?path=a.txt&signature=v1_bad HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(bad, StartsWith("HTTP/1.1 401 "));
   EXPECT_THAT(bad, HasSubstr(R"({"message":"invalid signature","code":401})"));
 }
 
-
 TEST_F(GatewayTest, ReachesServersOnTheSandboxsLoopback) {
   struct Daemon {
-    static Task<> handle(http::Exchange& exchange, std::string& seen, const http::ServerLimits& limits, http::Handler inner) {
-      seen = exchange.request().target + " " + std::string(exchange.request().headers.find("x-atoll-internal").value_or(""));
+    static Task<> handle(http::Exchange& exchange, std::string& seen, const http::ServerLimits& limits,
+                         http::Handler inner) {
+      seen = exchange.request().target + " " +
+             std::string(exchange.request().headers.find("x-atoll-internal").value_or(""));
       auto raw = co_await exchange.upgrade(http::ResponseHead());
       if (raw) co_await http::serve_http1(std::move(*raw), "", false, limits, inner);
     }
@@ -293,7 +307,8 @@ TEST_F(GatewayTest, ReachesServersOnTheSandboxsLoopback) {
 }
 
 TEST_F(GatewayTest, GuestDaemonThatRefusesTheTunnelMeansClosed) {
-  services[model::kGuestPort] = describe;  // 200 only for CONNECT would be a tunnel; this one answers with a body
+  services[model::kGuestPort] =
+      describe;  // 200 only for CONNECT would be a tunnel; this one answers with a body
   struct Refuse {
     static Task<> handle(http::Exchange& exchange) {
       http::ResponseHead head;
@@ -368,8 +383,10 @@ TEST_F(GatewayTest, KillBeforeTheAnswerIs502) {
 TEST_F(GatewayTest, SilentGuestDaemonIs504) {
   options.agent_silence = std::chrono::milliseconds(20);
   services[model::kGuestPort] = [](http::Exchange& exchange) { return never(exchange); };
-  auto answer = ask(fmt::format("POST /process.Process/Start HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
-                                "E2b-Sandbox-Port: 49983\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}", kId));
+  auto answer =
+      ask(fmt::format("POST /process.Process/Start HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
+                      "E2b-Sandbox-Port: 49983\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}",
+                      kId));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 504"));
   EXPECT_THAT(answer, HasSubstr("guest daemon does not answer"));
 }
@@ -416,8 +433,10 @@ Task<> echo(http::Exchange& exchange) {
 TEST_F(GatewayTest, StreamsBothWaysAtTheSameTime) {
   services[8080] = echo;
   auto stream = connect();
-  auto request = fmt::format("POST / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
-                             "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n", kId);
+  auto request = fmt::format(
+      "POST / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
+      "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
+      kId);
   auto script = [&]() -> Task<std::string> {
     (void)co_await stream->write_all(request);
     (void)co_await stream->write_all("3\r\none\r\n");
@@ -454,8 +473,10 @@ TEST_F(GatewayTest, AnEarlyAnswerDoesNotWaitForTheBody) {
   };
   services[8080] = Early::handle;
   auto stream = connect();
-  auto request = fmt::format("POST / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
-                             "Content-Length: 1000\r\n\r\nabc", kId);
+  auto request = fmt::format(
+      "POST / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
+      "Content-Length: 1000\r\n\r\nabc",
+      kId);
   auto script = [&]() -> Task<std::string> {
     (void)co_await stream->write_all(request);
     co_return co_await read_until(*stream, "too much");
@@ -479,8 +500,10 @@ TEST_F(GatewayTest, UpgradesArePumpedBothWaysWithHalfClose) {
   std::string heard;
   services[8080] = [&](http::Exchange& e) { return Raw::handle(e, heard); };
   auto stream = connect();
-  auto request = fmt::format("GET /chat HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
-                             "Connection: Upgrade\r\nUpgrade: chat\r\n\r\nearly ", kId);
+  auto request = fmt::format(
+      "GET /chat HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
+      "Connection: Upgrade\r\nUpgrade: chat\r\n\r\nearly ",
+      kId);
   auto script = [&]() -> Task<std::string> {
     (void)co_await stream->write_all(request);
     auto out = co_await read_until(*stream, "\r\n\r\n");
@@ -532,8 +555,10 @@ TEST_F(GatewayTest, AnewGenerationGetsNewConnections) {
 
 TEST_F(GatewayTest, ClientsCannotOpenTunnels) {
   services[8080] = describe;
-  auto answer = ask(fmt::format("CONNECT localhost:22 HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
-                                "E2b-Sandbox-Port: 8080\r\nConnection: close\r\n\r\n", kId));
+  auto answer =
+      ask(fmt::format("CONNECT localhost:22 HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
+                      "E2b-Sandbox-Port: 8080\r\nConnection: close\r\n\r\n",
+                      kId));
   EXPECT_THAT(answer, Not(StartsWith("HTTP/1.1 200 ")));
   EXPECT_EQ(dials, 0);
 }

@@ -12,19 +12,28 @@ namespace atl::ingress {
 namespace {
 
 // Fields of one connection (RFC 9110 §7.6.1) and of the message's framing. The writers set their own.
-constexpr std::array<std::string_view, 11> kConnectionFields = {
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
-    "trailer",    "upgrade",    "transfer-encoding",  "http2-settings",      "host"};
+constexpr std::array<std::string_view, 11> kConnectionFields = {"connection",
+                                                                "keep-alive",
+                                                                "proxy-authenticate",
+                                                                "proxy-authorization",
+                                                                "proxy-connection",
+                                                                "te",
+                                                                "trailer",
+                                                                "upgrade",
+                                                                "transfer-encoding",
+                                                                "http2-settings",
+                                                                "host"};
 
 bool is_connection_field(std::string_view name) {
   return std::find(kConnectionFields.begin(), kConnectionFields.end(), name) != kConnectionFields.end();
 }
 
-// Fields that belong to Atoll, or that tell who the client is and are therefore only believed from Atoll itself.
+// Fields that belong to Atoll, or that tell who the client is and are therefore only believed from Atoll
+// itself.
 bool is_reserved_field(std::string_view name) {
-  return name.starts_with("e2b-sandbox-") || name == "e2b-traffic-access-token" || name.starts_with("x-atoll-") ||
-         name.starts_with("x-forwarded-") || name == "forwarded" || name == "x-real-ip" || name == "expect" ||
-         name == "content-length";
+  return name.starts_with("e2b-sandbox-") || name == "e2b-traffic-access-token" ||
+         name.starts_with("x-atoll-") || name.starts_with("x-forwarded-") || name == "forwarded" ||
+         name == "x-real-ip" || name == "expect" || name == "content-length";
 }
 
 std::string client_address(std::string_view peer) {
@@ -58,8 +67,8 @@ void copy_fields(const http::RequestHead& request, http::Headers& out) {
   if (!cookie.empty()) out.add("cookie", cookie);
 }
 
-// Without its Domain attribute a cookie stays with the one host that set it: a sandbox cannot plant cookies for its
-// neighbours under the same domain.
+// Without its Domain attribute a cookie stays with the one host that set it: a sandbox cannot plant cookies
+// for its neighbours under the same domain.
 std::string host_only_cookie(std::string_view value) {
   std::string out;
   for (auto part : split(value, ';')) {

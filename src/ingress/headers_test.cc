@@ -24,9 +24,10 @@ std::string value(const http::Headers& headers, std::string_view name) {
 
 TEST(GuestRequest, LeavesOutWhatIsNotTheServices) {
   auto head = client_request();
-  for (const char* name : {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-sandbox-anything", "e2b-traffic-access-token",
-                           "x-atoll-internal", "x-real-ip", "forwarded", "x-forwarded-user", "keep-alive", "te",
-                           "transfer-encoding", "proxy-authorization", "upgrade", "content-length", "named"}) {
+  for (const char* name :
+       {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-sandbox-anything", "e2b-traffic-access-token",
+        "x-atoll-internal", "x-real-ip", "forwarded", "x-forwarded-user", "keep-alive", "te",
+        "transfer-encoding", "proxy-authorization", "upgrade", "content-length", "named"}) {
     head.headers.add(name, "v");
   }
   head.headers.add("connection", "close, Named");
@@ -109,8 +110,14 @@ TEST(Upgrade, PassesOneProtocolAndNeverH2c) {
 TEST(ClientResponse, LeavesOutConnectionFieldsAndKeepsTheRest) {
   http::ResponseHead answer;
   answer.status = 201;
-  answer.headers = {{"connection", "x-hop"},       {"x-hop", "1"},      {"keep-alive", "timeout=5"}, {"transfer-encoding", "chunked"},
-                    {"content-length", "3"},       {"x-kept", "a"},     {"x-kept", "b"},             {"upgrade", "h2c"},
+  answer.headers = {{"connection", "x-hop"},
+                    {"x-hop", "1"},
+                    {"keep-alive", "timeout=5"},
+                    {"transfer-encoding", "chunked"},
+                    {"content-length", "3"},
+                    {"x-kept", "a"},
+                    {"x-kept", "b"},
+                    {"upgrade", "h2c"},
                     {"x-atoll-internal", "stolen"}};
   auto out = client_response(answer, 8080);
   EXPECT_EQ(out.status, 201);
@@ -121,7 +128,8 @@ TEST(ClientResponse, LeavesOutConnectionFieldsAndKeepsTheRest) {
 
 TEST(ClientResponse, CookiesStayWithTheirOwnHost) {
   http::ResponseHead answer;
-  answer.headers = {{"set-cookie", "a=1; Path=/; DOMAIN=.atoll.localhost; HttpOnly"}, {"set-cookie", "domain=2; Secure"}};
+  answer.headers = {{"set-cookie", "a=1; Path=/; DOMAIN=.atoll.localhost; HttpOnly"},
+                    {"set-cookie", "domain=2; Secure"}};
   auto out = client_response(answer, 8080);
   std::vector<std::string> cookies;
   for (const auto& field : out.headers) cookies.push_back(field.value);
@@ -129,9 +137,11 @@ TEST(ClientResponse, CookiesStayWithTheirOwnHost) {
 }
 
 TEST(Answers, HaveTheTextsThatClientsMatch) {
-  EXPECT_EQ(refusal_json(not_found("iabc")), R"({"sandboxId":"iabc","message":"The sandbox was not found","code":502})");
-  EXPECT_EQ(refusal_json(port_closed("iabc", 80)),
-            R"({"sandboxId":"iabc","message":"The sandbox is running but port is not open","port":80,"code":502})");
+  EXPECT_EQ(refusal_json(not_found("iabc")),
+            R"({"sandboxId":"iabc","message":"The sandbox was not found","code":502})");
+  EXPECT_EQ(
+      refusal_json(port_closed("iabc", 80)),
+      R"({"sandboxId":"iabc","message":"The sandbox is running but port is not open","port":80,"code":502})");
   EXPECT_EQ(refusal_json(bad_request("no \"x\"")), R"({"message":"no \"x\"","code":400})");
 }
 

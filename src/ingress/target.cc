@@ -17,11 +17,15 @@ constexpr std::array<std::string_view, 6> kInternalSegments = {"init",     "free
                                                                "collapse", "fsfreeze", "fsthaw"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_id_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_'; }
+bool is_id_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_';
+}
 
-// "<id>" or "<id>-<clientID>" -> "<id>". Other well-formed names stay whole: they name no sandbox and get 502.
+// "<id>" or "<id>-<clientID>" -> "<id>". Other well-formed names stay whole: they name no sandbox and get
+// 502.
 std::optional<std::string> parse_id(std::string_view text) {
-  if (text.empty() || text.size() > kMaxIdLength || !std::all_of(text.begin(), text.end(), is_id_char)) return std::nullopt;
+  if (text.empty() || text.size() > kMaxIdLength || !std::all_of(text.begin(), text.end(), is_id_char))
+    return std::nullopt;
   auto head = text.substr(0, text.find('-'));
   return std::string(model::valid_sandbox_id(head) ? head : text);
 }
@@ -116,7 +120,8 @@ bool names_internal(const std::string& decoded) {
 }  // namespace
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
-  if (text.empty() || text.size() > 5 || text.front() == '0' || !std::all_of(text.begin(), text.end(), is_digit)) {
+  if (text.empty() || text.size() > 5 || text.front() == '0' ||
+      !std::all_of(text.begin(), text.end(), is_digit)) {
     return std::nullopt;
   }
   return parse_number<std::uint16_t>(text);
@@ -128,14 +133,16 @@ Routing route_request(const http::RequestHead& request, std::string_view domain)
   auto host = parse_host(request.authority);
   if (!host.ok) return BadTarget{"the Host is malformed"};
   if (host.name.starts_with("sandbox.")) return from_headers(request);
-  if (host.name == "localhost" || is_address(host.name)) return has_id ? from_headers(request) : from_signature(request);
+  if (host.name == "localhost" || is_address(host.name))
+    return has_id ? from_headers(request) : from_signature(request);
   std::string_view name = host.name;
   if (!name.ends_with(domain) || name.size() < domain.size() + 2) return NotIngress{};
   auto label = name.substr(0, name.size() - domain.size());
   if (!label.ends_with('.')) return NotIngress{};
   label.remove_suffix(1);
   if (label == "api") return NotIngress{};
-  if (label.find('.') != std::string_view::npos) return BadTarget{"the host must be {port}-{sandbox id}.{domain}"};
+  if (label.find('.') != std::string_view::npos)
+    return BadTarget{"the host must be {port}-{sandbox id}.{domain}"};
   return from_label(label);
 }
 

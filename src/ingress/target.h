@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sandbox and port a request is for, from its Host and its headers alone. Pure functions: nothing is looked up.
+// Which sandbox and port a request is for, from its Host and its headers alone. Pure functions: nothing is
+// looked up.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,9 @@ struct NotIngress {};
 
 using Routing = std::variant<NotIngress, Target, SignedFile, BadTarget>;
 
-// Decides by the rule of e2b-protocol §6: a Host that names a sandbox wins and headers are ignored; a Host that is
-// `localhost`, an address, or begins with `sandbox.` gives the word to the headers. `domain` has no port.
+// Decides by the rule of e2b-protocol §6: a Host that names a sandbox wins and headers are ignored; a Host
+// that is `localhost`, an address, or begins with `sandbox.` gives the word to the headers. `domain` has no
+// port.
 Routing route_request(const http::RequestHead& request, std::string_view domain);
 
 // Strict decimal 1-65535: no sign, no leading zero, ASCII digits only.

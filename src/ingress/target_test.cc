@@ -25,7 +25,8 @@ http::Headers pair(std::string id, std::string port) {
 // "id:port", "-" for the API, "bad" for a refusal, "sig" for a signed URL.
 std::string routed(const http::RequestHead& head) {
   auto routing = route_request(head, "atoll.localhost");
-  if (auto* target = std::get_if<Target>(&routing)) return target->sandbox + ":" + std::to_string(target->port);
+  if (auto* target = std::get_if<Target>(&routing))
+    return target->sandbox + ":" + std::to_string(target->port);
   if (std::holds_alternative<BadTarget>(routing)) return "bad";
   return std::holds_alternative<SignedFile>(routing) ? "sig" : "-";
 }
@@ -52,32 +53,37 @@ TEST(Route, TakesHeadersForLocalhostAddressesAndTheSandboxName) {
 }
 
 TEST(Route, IgnoresHeadersOnEveryOtherHost) {
-  for (const char* host : {"api.atoll.localhost", "atoll.localhost", "example.com", "evil-atoll.localhost", "xatoll.localhost"}) {
+  for (const char* host : {"api.atoll.localhost", "atoll.localhost", "example.com", "evil-atoll.localhost",
+                           "xatoll.localhost"}) {
     EXPECT_EQ(routed(request(host, pair(kId, "8080"))), "-") << host;
   }
 }
 
 TEST(Route, LeavesTheApiAlone) {
-  for (const char* host : {"localhost", "127.0.0.1:7400", "api.atoll.localhost:7400", "atoll.localhost", ""}) {
+  for (const char* host :
+       {"localhost", "127.0.0.1:7400", "api.atoll.localhost:7400", "atoll.localhost", ""}) {
     EXPECT_EQ(routed(request(host)), "-") << host;
   }
 }
 
 TEST(Route, RefusesHostsUnderTheDomainThatNameNoSandbox) {
-  for (const char* host : {"www.atoll.localhost", "8080.atoll.localhost", "8080-.atoll.localhost", "-x.atoll.localhost",
-                           "a.8080-i0123456789abcdefghij.atoll.localhost", "8080-a%00.atoll.localhost"}) {
+  for (const char* host :
+       {"www.atoll.localhost", "8080.atoll.localhost", "8080-.atoll.localhost", "-x.atoll.localhost",
+        "a.8080-i0123456789abcdefghij.atoll.localhost", "8080-a%00.atoll.localhost"}) {
     EXPECT_EQ(routed(request(host)), "bad") << host;
   }
 }
 
 TEST(Route, RefusesMalformedHosts) {
-  for (const char* host : {"localhost:", "localhost:0", "localhost:99999", "localhost:7400x", "[::1", "[::1]x", ":80", "."}) {
+  for (const char* host :
+       {"localhost:", "localhost:0", "localhost:99999", "localhost:7400x", "[::1", "[::1]x", ":80", "."}) {
     EXPECT_EQ(routed(request(host, pair(kId, "80"))), "bad") << host;
   }
 }
 
 TEST(Route, ReadsPortsStrictly) {
-  for (const char* port : {"02280", "+2280", "-1", "0x8e8", "67816", "65536", "0", "", " 80", "80 ", "8０", "1e3", "4294967376"}) {
+  for (const char* port : {"02280", "+2280", "-1", "0x8e8", "67816", "65536", "0", "", " 80", "80 ", "8０",
+                           "1e3", "4294967376"}) {
     EXPECT_EQ(routed(request("localhost", pair(kId, port))), "bad") << port;
     EXPECT_EQ(routed(request(fmt::format("{}-{}.atoll.localhost", port, kId))), "bad") << port;
   }
@@ -123,12 +129,15 @@ TEST(Route, FindsSignedUrlsOnlyWhereNothingNamesASandbox) {
 }
 
 TEST(InternalPath, IsFoundHoweverItIsSpelled) {
-  for (const char* path : {"/init", "/init/", "//init", "/./init", "/x/../init", "/%69nit", "/INIT", "/init;a=b", "/%2e/init",
-                           "/%2Finit", "\\init", "/%5cinit", "/%2569nit", "/%252569nit", "/freeze", "/unfreeze", "/collapse",
-                           "/fsfreeze", "/fsthaw", "/../init", "/init/x", "/init%20", "/x/%2e%2e/freeze"}) {
+  for (const char* path :
+       {"/init",     "/init/",      "//init",    "/./init",   "/x/../init",      "/%69nit",
+        "/INIT",     "/init;a=b",   "/%2e/init", "/%2Finit",  "\\init",          "/%5cinit",
+        "/%2569nit", "/%252569nit", "/freeze",   "/unfreeze", "/collapse",       "/fsfreeze",
+        "/fsthaw",   "/../init",    "/init/x",   "/init%20",  "/x/%2e%2e/freeze"}) {
     EXPECT_TRUE(is_internal_path(path)) << path;
   }
-  for (const char* path : {"/", "/health", "/files", "/process.Process/Start", "/initial", "/x/init", "/%zz", ""}) {
+  for (const char* path :
+       {"/", "/health", "/files", "/process.Process/Start", "/initial", "/x/init", "/%zz", ""}) {
     EXPECT_FALSE(is_internal_path(path)) << path;
   }
 }
