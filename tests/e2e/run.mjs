@@ -24,16 +24,25 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 
 function filesOf(folder) {
-  return readdirSync(here + folder).filter((name) => name.endsWith('.test.mjs')).sort()
-    .map((name) => `${folder}/${name}`).filter((name) => !chosen.only || name.includes(chosen.only));
+  return readdirSync(here + folder)
+    .filter((name) => name.endsWith('.test.mjs'))
+    .sort()
+    .map((name) => `${folder}/${name}`)
+    .filter((name) => !chosen.only || name.includes(chosen.only));
 }
 
 // One test file in a process of its own: what the client reads from the environment is fixed when it starts.
 function runFile(file, environment, label) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--test-force-exit', '--test-reporter', `${here}lib/reporter.mjs`, here + file], {
-      cwd: here, env: environment, stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const child = spawn(
+      process.execPath,
+      ['--test-force-exit', '--test-reporter', `${here}lib/reporter.mjs`, here + file],
+      {
+        cwd: here,
+        env: environment,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     const timer = setTimeout(() => child.kill('SIGKILL'), kFileLimitMs);
     let seen = 0;
     createInterface({ input: child.stdout }).on('line', (line) => {
@@ -41,7 +50,8 @@ function runFile(file, environment, label) {
       const result = JSON.parse(line);
       ++seen;
       ++total[result.outcome];
-      if (result.outcome === 'skipped') console.log(`SKIPPED ${label} ${file}: ${result.name}: ${result.why}`);
+      if (result.outcome === 'skipped')
+        console.log(`SKIPPED ${label} ${file}: ${result.name}: ${result.why}`);
       if (result.outcome === 'failed') {
         failures.push(`${label} ${file}: ${result.name}`);
         console.log(`FAILED  ${label} ${file}: ${result.name}\n${result.why.replace(/^/gm, '        ')}`);
@@ -69,23 +79,35 @@ async function runGroup(label, files, environment) {
   };
   await Promise.all(Array.from({ length: kParallelFiles }, worker));
   const [passed, failed] = [total.passed - before.passed, total.failed - before.failed];
-  console.log(`${label}: ${passed} passed, ${failed} failed in ${((Date.now() - started) / 1000).toFixed(1)} s`);
+  console.log(
+    `${label}: ${passed} passed, ${failed} failed in ${((Date.now() - started) / 1000).toFixed(1)} s`,
+  );
 }
 
 function environmentFor(instance, client, mode) {
   const environment = { ...process.env };
   for (const name of Object.keys(environment)) {
-    if (name.startsWith('E2B_') || name.startsWith('ATOLL_') || name === 'NODE_OPTIONS') delete environment[name];
+    if (name.startsWith('E2B_') || name.startsWith('ATOLL_') || name === 'NODE_OPTIONS')
+      delete environment[name];
   }
   Object.assign(environment, {
-    ATOLL_E2E_URL: instance.url, ATOLL_E2E_DOMAIN: instance.domain, ATOLL_E2E_KEY: instance.key,
-    ATOLL_E2E_CLIENT: client, ATOLL_E2E_MODE: mode, ATOLL_E2E_CA: instance.ca ?? '', E2B_API_KEY: instance.key,
+    ATOLL_E2E_URL: instance.url,
+    ATOLL_E2E_DOMAIN: instance.domain,
+    ATOLL_E2E_KEY: instance.key,
+    ATOLL_E2E_CLIENT: client,
+    ATOLL_E2E_MODE: mode,
+    ATOLL_E2E_CA: instance.ca ?? '',
+    E2B_API_KEY: instance.key,
   });
   if (process.env.ATOLL_E2E_TEMPLATE) environment.ATOLL_E2E_TEMPLATE = process.env.ATOLL_E2E_TEMPLATE;
-  if (mode === 'plain') Object.assign(environment, { E2B_API_URL: instance.url, E2B_SANDBOX_URL: instance.url });
-  else Object.assign(environment, {
-    E2B_DOMAIN: instance.domain, NODE_EXTRA_CA_CERTS: instance.ca, NODE_OPTIONS: `--require ${here}lib/dns.cjs`,
-  });
+  if (mode === 'plain')
+    Object.assign(environment, { E2B_API_URL: instance.url, E2B_SANDBOX_URL: instance.url });
+  else
+    Object.assign(environment, {
+      E2B_DOMAIN: instance.domain,
+      NODE_EXTRA_CA_CERTS: instance.ca,
+      NODE_OPTIONS: `--require ${here}lib/dns.cjs`,
+    });
   return environment;
 }
 

@@ -11,7 +11,9 @@ export default async function* report(source) {
     if (data.details?.type === 'suite') continue;
     const skipped = data.skip !== undefined || data.todo !== undefined;
     const outcome = type === 'test:fail' ? 'failed' : skipped ? 'skipped' : 'passed';
-    const why = type === 'test:fail' ? reason(data.details?.error) : typeof data.skip === 'string' ? data.skip : '';
-    yield JSON.stringify({ outcome, name: data.name, ms: Math.round(data.details?.duration_ms ?? 0), why }) + '\n';
+    const why =
+      type === 'test:fail' ? reason(data.details?.error) : typeof data.skip === 'string' ? data.skip : '';
+    yield JSON.stringify({ outcome, name: data.name, ms: Math.round(data.details?.duration_ms ?? 0), why }) +
+      '\n';
   }
 }

@@ -6,14 +6,19 @@ const kGuestPort = 49983;
 
 function headersOf(sandbox, more) {
   return {
-    ...serviceHeaders(sandbox, kGuestPort), 'connect-protocol-version': '1', 'x-access-token': sandbox.envdAccessToken ?? '', ...more,
+    ...serviceHeaders(sandbox, kGuestPort),
+    'connect-protocol-version': '1',
+    'x-access-token': sandbox.envdAccessToken ?? '',
+    ...more,
   };
 }
 
 // One call, one answer: {status, body}.
 export async function unary(sandbox, method, message) {
   const answer = await fetch(serviceUrl(sandbox, kGuestPort, `/${method}`), {
-    method: 'POST', body: JSON.stringify(message), headers: headersOf(sandbox, { 'content-type': 'application/json' }),
+    method: 'POST',
+    body: JSON.stringify(message),
+    headers: headersOf(sandbox, { 'content-type': 'application/json' }),
   });
   return { status: answer.status, body: await answer.json() };
 }
@@ -29,7 +34,10 @@ export function envelope(message, flags = 0) {
 // A server stream: yields each message; the end of the stream is {end: {...}}. Stop it with `stop.abort()`.
 export async function* stream(sandbox, method, body, { stop, headers = {} } = {}) {
   const answer = await fetch(serviceUrl(sandbox, kGuestPort, `/${method}`), {
-    method: 'POST', body, duplex: 'half', signal: stop?.signal,
+    method: 'POST',
+    body,
+    duplex: 'half',
+    signal: stop?.signal,
     headers: headersOf(sandbox, { 'content-type': 'application/connect+json', ...headers }),
   });
   if (answer.status !== 200) throw new Error(`${method}: ${answer.status} ${await answer.text()}`);
@@ -45,4 +53,8 @@ export async function* stream(sandbox, method, body, { stop, headers = {} } = {}
   }
 }
 
-export const bash = (command, more = {}) => ({ process: { cmd: '/bin/bash', args: ['-l', '-c', command] }, stdin: false, ...more });
+export const bash = (command, more = {}) => ({
+  process: { cmd: '/bin/bash', args: ['-l', '-c', command] },
+  stdin: false,
+  ...more,
+});

@@ -10,10 +10,15 @@ const kAtOnce = 50;
 const sockets = [];
 while (sockets.length < count) {
   const group = Array.from({ length: Math.min(kAtOnce, count - sockets.length) }, connect);
-  await Promise.all(group.map((socket) => new Promise((resolve, reject) => {
-    socket.once('connect', resolve);
-    socket.once('close', reject);
-  })));
+  await Promise.all(
+    group.map(
+      (socket) =>
+        new Promise((resolve, reject) => {
+          socket.once('connect', resolve);
+          socket.once('close', reject);
+        }),
+    ),
+  );
   group.forEach((socket) => bytes && socket.write(bytes));
   sockets.push(...group);
 }

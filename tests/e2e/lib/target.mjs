@@ -78,7 +78,8 @@ export async function eventually(what, check, limitMs = 10_000) {
     } catch (error) {
       last = error;
     }
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${limitMs} ms; last: ${last?.stack ?? JSON.stringify(last)}`);
+    if (Date.now() > deadline)
+      throw new Error(`${what}: not within ${limitMs} ms; last: ${last?.stack ?? JSON.stringify(last)}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

@@ -58,5 +58,10 @@ export function request(method, target, fields = '', body = '') {
 
 export function json(method, target, value, fields = '') {
   const body = typeof value === 'string' ? value : JSON.stringify(value);
-  return request(method, target, `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${fields}`, body);
+  return request(
+    method,
+    target,
+    `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${fields}`,
+    body,
+  );
 }

@@ -6,7 +6,9 @@ import { Sandbox, eventually, serviceFetch, template, within } from '../lib/targ
 import { bash, envelope, stream, unary } from '../lib/rpc.mjs';
 
 let sandbox;
-before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 600_000 }); });
+before(async () => {
+  sandbox = await Sandbox.create(template, { timeoutMs: 600_000 });
+});
 after(() => sandbox?.kill());
 
 // All events of a command; `take` may stop the reading by returning true.
@@ -27,8 +29,14 @@ const outcomeOf = async (command, headers) => {
 
 test('a broken connection loses no output', { timeout: 60_000 }, async () => {
   const stop = new AbortController();
-  const start = envelope(bash('for i in $(seq 1 3000); do echo line $i; [ $((i % 500)) = 0 ] && sleep 0.05; done', { offsets: true }));
-  let pid, next = 0n, text = '';
+  const start = envelope(
+    bash('for i in $(seq 1 3000); do echo line $i; [ $((i % 500)) = 0 ] && sleep 0.05; done', {
+      offsets: true,
+    }),
+  );
+  let pid,
+    next = 0n,
+    text = '';
   const add = (event) => {
     assert.equal(event.gap, undefined);
     if (!event.data) return;
@@ -43,7 +51,7 @@ test('a broken connection loses no output', { timeout: 60_000 }, async () => {
     return text.length > 4_000;
   });
   stop.abort();
-  for (let ended = false; !ended;) {
+  for (let ended = false; !ended; ) {
     const connect = envelope({ process: { pid }, fromOffset: String(next) });
     const goal = text.length + 9_000;
     await collect(stream(sandbox, 'process.Process/Connect', connect), (event) => {
@@ -57,9 +65,15 @@ test('a broken connection loses no output', { timeout: 60_000 }, async () => {
 
 test('output that is gone is told as a gap', { timeout: 60_000 }, async () => {
   const start = envelope(bash('head -c 4000000 /dev/zero | tr "\\0" x; sleep 2', { offsets: true }));
-  const all = await collect(stream(sandbox, 'process.Process/Start', start), (event) => event.end !== undefined);
+  const all = await collect(
+    stream(sandbox, 'process.Process/Start', start),
+    (event) => event.end !== undefined,
+  );
   const pid = all.find((event) => event.start).start.pid;
-  const again = await collect(stream(sandbox, 'process.Process/Connect', envelope({ process: { pid }, fromOffset: '0' })), (event) => event.end);
+  const again = await collect(
+    stream(sandbox, 'process.Process/Connect', envelope({ process: { pid }, fromOffset: '0' })),
+    (event) => event.end,
+  );
   const gap = again.find((event) => event.gap)?.gap;
   assert.ok(gap, JSON.stringify(again.slice(0, 3)).slice(0, 300));
   const kept = again.reduce((sum, event) => sum + dataOf(event).length, 0);
@@ -73,7 +87,10 @@ test('outcomes are typed and true', { timeout: 60_000 }, async () => {
   for await (const message of stream(sandbox, 'process.Process/Start', envelope(bash('sleep 300')))) {
     all.push(message.event ?? message);
     if (message.event?.start) {
-      await unary(sandbox, 'process.Process/SendSignal', { process: { pid: message.event.start.pid }, signal: 'SIGNAL_SIGKILL' });
+      await unary(sandbox, 'process.Process/SendSignal', {
+        process: { pid: message.event.start.pid },
+        signal: 'SIGNAL_SIGKILL',
+      });
     }
   }
   assert.equal(all.find((event) => event.end?.outcome)?.end.outcome.kind, 'killed');
@@ -82,27 +99,40 @@ test('outcomes are typed and true', { timeout: 60_000 }, async () => {
 test('too much memory is told as such, and the sandbox lives on', { timeout: 60_000 }, async () => {
   const outcome = await outcomeOf('python3 -c "x = bytearray(8 << 30); print(len(x))"');
   assert.ok(outcome.kind === 'out_of_memory' || outcome.kind === 'exited', JSON.stringify(outcome));
-  const touched = await outcomeOf("python3 -c \"x = []\nwhile True: x.append(b'y' * (1 << 20))\"");
+  const touched = await outcomeOf('python3 -c "x = []\nwhile True: x.append(b\'y\' * (1 << 20))"');
   assert.equal(touched.kind, 'out_of_memory');
   assert.equal((await sandbox.commands.run('echo alive')).stdout, 'alive\n');
 });
 
 test('too many processes fail inside and leave the sandbox usable', { timeout: 60_000 }, async () => {
-  const out = await sandbox.commands.run('for i in $(seq 1 2000); do sleep 20 & done 2>/dev/null; echo tried', { timeoutMs: 30_000 }).catch((e) => e);
+  const out = await sandbox.commands
+    .run('for i in $(seq 1 2000); do sleep 20 & done 2>/dev/null; echo tried', { timeoutMs: 30_000 })
+    .catch((e) => e);
   assert.ok(/tried/.test(out.stdout) || out.exitCode !== 0, String(out));
-  await eventually('a command works again', async () => {
-    await sandbox.commands.run('pkill sleep; true', { user: 'root' });
-    return (await sandbox.commands.run('echo fine')).stdout === 'fine\n';
-  }, 40_000);
+  await eventually(
+    'a command works again',
+    async () => {
+      await sandbox.commands.run('pkill sleep; true', { user: 'root' });
+      return (await sandbox.commands.run('echo fine')).stdout === 'fine\n';
+    },
+    40_000,
+  );
 });
 
 test('input as a client stream', async () => {
-  const start = stream(sandbox, 'process.Process/Start', envelope({ process: { cmd: '/bin/cat', args: [] }, stdin: true }));
+  const start = stream(
+    sandbox,
+    'process.Process/Start',
+    envelope({ process: { cmd: '/bin/cat', args: [] }, stdin: true }),
+  );
   const first = (await start.next()).value;
   const pid = first.event.start.pid;
-  const parts = ['one ', 'two ', 'three'].map((text) => envelope({ data: { input: { stdin: Buffer.from(text).toString('base64') } } }));
+  const parts = ['one ', 'two ', 'three'].map((text) =>
+    envelope({ data: { input: { stdin: Buffer.from(text).toString('base64') } } }),
+  );
   const body = Buffer.concat([envelope({ start: { process: { pid } } }), ...parts]);
-  for await (const message of stream(sandbox, 'process.Process/StreamInput', body)) assert.equal(message.end?.error, undefined);
+  for await (const message of stream(sandbox, 'process.Process/StreamInput', body))
+    assert.equal(message.end?.error, undefined);
   await unary(sandbox, 'process.Process/CloseStdin', { process: { pid } });
   const rest = await within(10_000, 'the end of cat', collect(start));
   assert.equal(Buffer.concat(rest.map(dataOf)).toString(), 'one two three');
@@ -110,41 +140,63 @@ test('input as a client stream', async () => {
 
 test('watching by polling, as the Python client does', async () => {
   await sandbox.files.makeDir('polled');
-  const made = await unary(sandbox, 'filesystem.Filesystem/CreateWatcher', { path: '/home/user/polled', recursive: true });
+  const made = await unary(sandbox, 'filesystem.Filesystem/CreateWatcher', {
+    path: '/home/user/polled',
+    recursive: true,
+  });
   assert.equal(made.status, 200, JSON.stringify(made.body));
   const { watcherId } = made.body;
   await sandbox.files.write('polled/sub/file.txt', 'x');
   const events = [];
-  await eventually('the events', async () => {
-    events.push(...((await unary(sandbox, 'filesystem.Filesystem/GetWatcherEvents', { watcherId })).body.events ?? []));
-    return events.some((event) => event.name === 'sub' && event.type === 'EVENT_TYPE_CREATE');
-  }, 5_000);
+  await eventually(
+    'the events',
+    async () => {
+      events.push(
+        ...((await unary(sandbox, 'filesystem.Filesystem/GetWatcherEvents', { watcherId })).body.events ??
+          []),
+      );
+      return events.some((event) => event.name === 'sub' && event.type === 'EVENT_TYPE_CREATE');
+    },
+    5_000,
+  );
   assert.equal((await unary(sandbox, 'filesystem.Filesystem/RemoveWatcher', { watcherId })).status, 200);
   assert.equal((await unary(sandbox, 'filesystem.Filesystem/GetWatcherEvents', { watcherId })).status, 404);
 });
 
 test('files can be put together', async () => {
-  await sandbox.files.write([{ path: 'part1', data: 'first ' }, { path: 'part2', data: 'second' }]);
+  await sandbox.files.write([
+    { path: 'part1', data: 'first ' },
+    { path: 'part2', data: 'second' },
+  ]);
   const answer = await serviceFetch(sandbox, 49983, '/files/compose', {
-    method: 'POST', headers: { 'content-type': 'application/json', 'x-access-token': sandbox.envdAccessToken },
-    body: JSON.stringify({ source_paths: ['/home/user/part1', '/home/user/part2'], destination: '/home/user/whole' }),
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-access-token': sandbox.envdAccessToken },
+    body: JSON.stringify({
+      source_paths: ['/home/user/part1', '/home/user/part2'],
+      destination: '/home/user/whole',
+    }),
   });
   assert.equal(answer.status, 200, await answer.clone().text());
   assert.equal(await sandbox.files.read('whole'), 'first second');
 });
 
 test('metrics and environment of the daemon', async () => {
-  const get = (path) => serviceFetch(sandbox, 49983, path, { headers: { 'x-access-token': sandbox.envdAccessToken } });
+  const get = (path) =>
+    serviceFetch(sandbox, 49983, path, { headers: { 'x-access-token': sandbox.envdAccessToken } });
   const metrics = await (await get('/metrics')).json();
   for (const key of ['ts', 'cpu_count', 'cpu_used_pct', 'mem_total', 'mem_used', 'disk_used', 'disk_total']) {
     assert.equal(typeof metrics[key], 'number', key);
   }
-  assert.equal(typeof await (await get('/envs')).json(), 'object');
+  assert.equal(typeof (await (await get('/envs')).json()), 'object');
   assert.equal((await serviceFetch(sandbox, 49983, '/metrics')).status, 401);
 });
 
 test('snake case and unknown fields are accepted', async () => {
-  const answer = await unary(sandbox, 'filesystem.Filesystem/ListDir', { path: '/', depth: 1, future_field: { a: 1 } });
+  const answer = await unary(sandbox, 'filesystem.Filesystem/ListDir', {
+    path: '/',
+    depth: 1,
+    future_field: { a: 1 },
+  });
   assert.equal(answer.status, 200);
   assert.ok(answer.body.entries.some((entry) => entry.name === 'home'));
 });

@@ -8,7 +8,9 @@ import { connect, host, key } from '../lib/wire.mjs';
 
 const kSlow = 1_000;
 let sandbox;
-before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 300_000 }); });
+before(async () => {
+  sandbox = await Sandbox.create(template, { timeoutMs: 300_000 });
+});
 after(() => sandbox?.kill());
 
 async function timed(work, count) {
@@ -24,7 +26,9 @@ async function timed(work, count) {
 
 // The slow clients have a thread of their own, so that their work is not taken for the server's.
 async function openSlow(bytes) {
-  const worker = new Worker(new URL('../lib/slow_clients.mjs', import.meta.url), { workerData: { bytes, count: kSlow } });
+  const worker = new Worker(new URL('../lib/slow_clients.mjs', import.meta.url), {
+    workerData: { bytes, count: kSlow },
+  });
   await new Promise((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', reject);
@@ -35,11 +39,12 @@ async function openSlow(bytes) {
 const api = async () => assert.equal((await apiFetch('/v2/sandboxes?limit=1')).status, 200);
 const command = async () => assert.equal((await sandbox.commands.run('echo x')).stdout, 'x\n');
 
+const post = `POST /v2/sandboxes HTTP/1.1\r\n${host}${key}Content-Type: application/json\r\n`;
 const kinds = {
   'half a head': `GET /v2/sandboxes HTTP/1.1\r\n${host}X-Slow: `,
   'nothing at all': '',
-  'half a body': `POST /v2/sandboxes HTTP/1.1\r\n${host}${key}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"a`,
-  'an endless chunk': `POST /v2/sandboxes HTTP/1.1\r\n${host}${key}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nab`,
+  'half a body': `${post}Content-Length: 1000\r\n\r\n{"a`,
+  'an endless chunk': `${post}Transfer-Encoding: chunked\r\n\r\nffff\r\nab`,
 };
 for (const [what, bytes] of Object.entries(kinds)) {
   test(`${kSlow} clients that send ${what}`, { timeout: 120_000 }, async () => {
@@ -64,8 +69,13 @@ test('a slow head is cut off in time', { timeout: 60_000 }, async () => {
   socket.write(`GET /health HTTP/1.1\r\n${host}X-Slow: `);
   const tick = setInterval(() => socket.write('a'), 300);
   let text = '';
-  socket.on('data', (part) => { text += part; });
-  await new Promise((resolve) => { socket.once('end', resolve); socket.once('close', resolve); });
+  socket.on('data', (part) => {
+    text += part;
+  });
+  await new Promise((resolve) => {
+    socket.once('end', resolve);
+    socket.once('close', resolve);
+  });
   clearInterval(tick);
   const took = Date.now() - started;
   assert.ok(took < 30_000, `${took} ms`);
@@ -75,7 +85,8 @@ test('a slow head is cut off in time', { timeout: 60_000 }, async () => {
 
 test('clients that never read do not grow the server or stop others', { timeout: 60_000 }, async () => {
   await sandbox.commands.run('head -c 50000000 /dev/zero > /home/user/large');
-  const fields = `E2b-Sandbox-Id: ${sandbox.sandboxId}\r\nE2b-Sandbox-Port: 49983\r\nX-Access-Token: ${sandbox.envdAccessToken}\r\n`;
+  const route = `E2b-Sandbox-Id: ${sandbox.sandboxId}\r\nE2b-Sandbox-Port: 49983\r\n`;
+  const fields = `${route}X-Access-Token: ${sandbox.envdAccessToken}\r\n`;
   const sockets = [];
   for (let n = 0; n < 100; ++n) {
     const socket = connect();

@@ -5,8 +5,13 @@ import { after, before, test } from 'node:test';
 import { Sandbox, apiFetch, template } from '../lib/target.mjs';
 
 let mine, strangerKey, strangers;
-const as = (key, path, init = {}) => apiFetch(path, { ...init, headers: { 'X-API-Key': key, ...(init.headers ?? {}) } });
-const post = (body) => ({ method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } });
+const as = (key, path, init = {}) =>
+  apiFetch(path, { ...init, headers: { 'X-API-Key': key, ...(init.headers ?? {}) } });
+const post = (body) => ({
+  method: 'POST',
+  body: JSON.stringify(body),
+  headers: { 'content-type': 'application/json' },
+});
 
 before(async () => {
   const name = `stranger-${process.pid}`;
@@ -17,16 +22,24 @@ before(async () => {
   mine = await Sandbox.create(template, { timeoutMs: 120_000, metadata: { owner: 'me' } });
   strangers = await Sandbox.create(template, { timeoutMs: 120_000, apiKey: strangerKey });
 });
-after(() => Promise.all([mine?.kill(), strangers && Sandbox.kill(strangers.sandboxId, { apiKey: strangerKey })]));
+after(() =>
+  Promise.all([mine?.kill(), strangers && Sandbox.kill(strangers.sandboxId, { apiKey: strangerKey })]),
+);
 
 test('keys are of the published form', () => assert.match(strangerKey, /^e2b_[0-9a-f]{40}$/));
 
 test('every call on a sandbox of another tenant answers as if it did not exist', async () => {
   const calls = (id) => [
-    ['GET', `/sandboxes/${id}`], ['DELETE', `/sandboxes/${id}`], ['POST', `/sandboxes/${id}/timeout`, { timeout: 1 }],
-    ['POST', `/sandboxes/${id}/connect`, { timeout: 10 }], ['POST', `/v2/sandboxes/${id}/connect`, {}],
-    ['GET', `/sandboxes/${id}/metrics`], ['GET', `/sandboxes/${id}/logs`], ['GET', `/v2/sandboxes/${id}/logs`],
-    ['PUT', `/sandboxes/${id}/network`, {}], ['POST', `/sandboxes/${id}/refreshes`, { duration: 10 }],
+    ['GET', `/sandboxes/${id}`],
+    ['DELETE', `/sandboxes/${id}`],
+    ['POST', `/sandboxes/${id}/timeout`, { timeout: 1 }],
+    ['POST', `/sandboxes/${id}/connect`, { timeout: 10 }],
+    ['POST', `/v2/sandboxes/${id}/connect`, {}],
+    ['GET', `/sandboxes/${id}/metrics`],
+    ['GET', `/sandboxes/${id}/logs`],
+    ['GET', `/v2/sandboxes/${id}/logs`],
+    ['PUT', `/sandboxes/${id}/network`, {}],
+    ['POST', `/sandboxes/${id}/refreshes`, { duration: 10 }],
   ];
   const unknown = 'i' + 'z'.repeat(20);
   for (const [n, [method, path, body]] of calls(mine.sandboxId).entries()) {
@@ -41,9 +54,12 @@ test('every call on a sandbox of another tenant answers as if it did not exist',
   assert.equal(await mine.isRunning(), true);
 });
 
-test('lists and metrics show only what is one\'s own', async () => {
+test("lists and metrics show only what is one's own", async () => {
   const list = await (await as(strangerKey, '/v2/sandboxes')).json();
-  assert.deepEqual(list.map((row) => row.sandboxID), [strangers.sandboxId]);
+  assert.deepEqual(
+    list.map((row) => row.sandboxID),
+    [strangers.sandboxId],
+  );
   const own = await (await apiFetch('/v2/sandboxes?limit=100')).json();
   assert.ok(!own.some((row) => row.sandboxID === strangers.sandboxId));
   const metrics = await (await as(strangerKey, `/sandboxes/metrics?sandbox_ids=${mine.sandboxId}`)).json();
@@ -52,7 +68,7 @@ test('lists and metrics show only what is one\'s own', async () => {
   assert.deepEqual(filtered, []);
 });
 
-test('a member\'s key cannot make tenants or see the host', async () => {
+test("a member's key cannot make tenants or see the host", async () => {
   assert.equal((await as(strangerKey, '/v1/tenants', post({ name: 'x' }))).status, 403);
   const keys = await (await as(strangerKey, '/v1/keys')).json();
   assert.ok(!JSON.stringify(keys).includes(strangerKey), 'keys are not shown again');

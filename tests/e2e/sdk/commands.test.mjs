@@ -5,11 +5,14 @@ import { after, before, test } from 'node:test';
 import { Sandbox, deferred, e2b, eventually, has, needs, template, within } from '../lib/target.mjs';
 
 let sandbox;
-before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 600_000 }); });
+before(async () => {
+  sandbox = await Sandbox.create(template, { timeoutMs: 600_000 });
+});
 after(() => sandbox?.kill());
 
 const run = (command, options) => sandbox.commands.run(command, options);
-const alive = async (pid) => (await run(`kill -0 ${pid} 2>/dev/null && echo yes || echo no`, { user: 'root' })).stdout.trim() === 'yes';
+const alive = async (pid) =>
+  (await run(`kill -0 ${pid} 2>/dev/null && echo yes || echo no`, { user: 'root' })).stdout.trim() === 'yes';
 
 test('stdout, stderr and exit code', async () => {
   const result = await run('echo out; echo err >&2');
@@ -31,7 +34,10 @@ test('commands are bash, from a login shell', async () => {
 });
 
 test('the default user, its home and directory', async () => {
-  assert.equal((await run('whoami; echo $HOME; pwd; echo $USER $LOGNAME')).stdout, 'user\n/home/user\n/home/user\nuser user\n');
+  assert.equal(
+    (await run('whoami; echo $HOME; pwd; echo $USER $LOGNAME')).stdout,
+    'user\n/home/user\n/home/user\nuser user\n',
+  );
 });
 
 test('another user', async () => {
@@ -68,7 +74,12 @@ test('output streams as it is made', async () => {
 test('stdout and stderr callbacks', async () => {
   const got = { out: '', err: '' };
   await run('for i in 1 2 3; do echo o$i; echo e$i >&2; done', {
-    onStdout: (text) => { got.out += text; }, onStderr: (text) => { got.err += text; },
+    onStdout: (text) => {
+      got.out += text;
+    },
+    onStderr: (text) => {
+      got.err += text;
+    },
   });
   assert.deepEqual(got, { out: 'o1\no2\no3\n', err: 'e1\ne2\ne3\n' });
 });
@@ -83,7 +94,10 @@ test('unicode arrives whole', async () => {
 test('big outputs arrive whole', { timeout: 60_000 }, async () => {
   const result = await run('head -c 20000000 /dev/zero | tr "\\0" x', { timeoutMs: 50_000 });
   assert.equal(result.stdout.length, 20_000_000);
-  assert.equal(createHash('sha256').update(result.stdout).digest('hex'), createHash('sha256').update('x'.repeat(20_000_000)).digest('hex'));
+  assert.equal(
+    createHash('sha256').update(result.stdout).digest('hex'),
+    createHash('sha256').update('x'.repeat(20_000_000)).digest('hex'),
+  );
 });
 
 test('long command lines', async () => {
@@ -107,16 +121,24 @@ test('list shows what runs and nothing that ended', async () => {
   assert.equal(found.envs.MARK, 'listed');
   assert.equal(found.cwd, '/tmp');
   assert.equal(await handle.kill(), true);
-  await eventually('it leaves the list', async () => !(await sandbox.commands.list()).some((each) => each.pid === handle.pid), 3_000);
+  await eventually(
+    'it leaves the list',
+    async () => !(await sandbox.commands.list()).some((each) => each.pid === handle.pid),
+    3_000,
+  );
 });
 
 test('kill ends the process and says how it ended', async () => {
   const handle = await run('sleep 300', { background: true });
   assert.equal(await sandbox.commands.kill(handle.pid), true);
-  await within(5_000, 'the end', assert.rejects(handle.wait(), (error) => {
-    assert.match(error.error ?? error.message, /signal: killed/);
-    return true;
-  }));
+  await within(
+    5_000,
+    'the end',
+    assert.rejects(handle.wait(), (error) => {
+      assert.match(error.error ?? error.message, /signal: killed/);
+      return true;
+    }),
+  );
   await eventually('the pid is gone', async () => !(await alive(handle.pid)), 3_000);
   assert.equal(await sandbox.commands.kill(handle.pid), false);
   assert.equal(await sandbox.commands.kill(999_999), false);
@@ -132,7 +154,9 @@ test('a process that kills itself by a signal', async () => {
 test('stdin', async () => {
   const seen = deferred();
   const handle = await run('while read -r line; do echo "got $line"; [ "$line" = end ] && break; done', {
-    background: true, ...(has('stdin:') ? { stdin: true } : {}), onStdout: (text) => text.includes('got first') && seen.resolve(),
+    background: true,
+    ...(has('stdin:') ? { stdin: true } : {}),
+    onStdout: (text) => text.includes('got first') && seen.resolve(),
   });
   await sandbox.commands.sendStdin(handle.pid, 'first\n');
   await within(5_000, 'echo', seen.promise);
@@ -158,10 +182,13 @@ test('input to a process that is gone is refused', async () => {
 
 test('a timeout kills the whole group and says so', async () => {
   const started = Date.now();
-  await assert.rejects(run('echo $$ > /tmp/e2e-pid; sleep 301 & echo $! > /tmp/e2e-child; wait', { timeoutMs: 1_500 }), (error) => {
-    assert.ok(error instanceof e2b.TimeoutError, `${error.name}: ${error.message}`);
-    return true;
-  });
+  await assert.rejects(
+    run('echo $$ > /tmp/e2e-pid; sleep 301 & echo $! > /tmp/e2e-child; wait', { timeoutMs: 1_500 }),
+    (error) => {
+      assert.ok(error instanceof e2b.TimeoutError, `${error.name}: ${error.message}`);
+      return true;
+    },
+  );
   assert.ok(Date.now() - started < 6_000);
   for (const file of ['/tmp/e2e-pid', '/tmp/e2e-child']) {
     const pid = (await run(`cat ${file}`)).stdout.trim();
@@ -180,7 +207,9 @@ test('disconnect leaves it running, connect takes it up', async () => {
   await handle.disconnect();
   assert.equal(await alive(handle.pid), true);
   const heard = deferred();
-  const again = await sandbox.commands.connect(handle.pid, { onStdout: (text) => /tick \d+/.test(text) && heard.resolve() });
+  const again = await sandbox.commands.connect(handle.pid, {
+    onStdout: (text) => /tick \d+/.test(text) && heard.resolve(),
+  });
   assert.equal(again.pid, handle.pid);
   await within(5_000, 'output after connect', heard.promise);
   assert.equal(await again.kill(), true);
@@ -209,12 +238,19 @@ test('two clients hear the same process', async () => {
 test('a client that does not read does not hold the process', async () => {
   const handle = await run('head -c 30000000 /dev/zero; echo over > /tmp/e2e-over', { background: true });
   await handle.disconnect();
-  await eventually('the process ends', async () => (await run('cat /tmp/e2e-over 2>/dev/null || true')).stdout === 'over\n', 20_000);
+  await eventually(
+    'the process ends',
+    async () => (await run('cat /tmp/e2e-over 2>/dev/null || true')).stdout === 'over\n',
+    20_000,
+  );
 });
 
 test('many commands at once', { timeout: 60_000 }, async () => {
   const results = await Promise.all(Array.from({ length: 50 }, (_, n) => run(`echo ${n}; exit 0`)));
-  assert.deepEqual(results.map((result) => result.stdout), Array.from({ length: 50 }, (_, n) => `${n}\n`));
+  assert.deepEqual(
+    results.map((result) => result.stdout),
+    Array.from({ length: 50 }, (_, n) => `${n}\n`),
+  );
 });
 
 test('an exit in the shell ends only that command', async () => {
@@ -230,7 +266,11 @@ test('an empty command and odd bytes', async () => {
 
 test('zombies do not stay', async () => {
   await run('for i in $(seq 1 20); do (sleep 0.01 &) ; done');
-  await eventually('no zombie', async () => (await run("ps -eo stat= | grep -c '^Z' || true")).stdout.trim() === '0', 5_000);
+  await eventually(
+    'no zombie',
+    async () => (await run("ps -eo stat= | grep -c '^Z' || true")).stdout.trim() === '0',
+    5_000,
+  );
 });
 
 test('an aborted call fails at once', needs('startedAfter'), async () => {

@@ -12,7 +12,8 @@ before(async () => {
 after(() => sandbox?.kill());
 
 const shell = async (command, options) => (await sandbox.commands.run(command, options)).stdout;
-const notFound = (error) => error instanceof e2b.NotFoundError || /not found|does not exist|no such/i.test(error.message);
+const notFound = (error) =>
+  error instanceof e2b.NotFoundError || /not found|does not exist|no such/i.test(error.message);
 
 test('write and read a text', async () => {
   const info = await files.write('hello.txt', 'hello');
@@ -78,10 +79,16 @@ test('octet-stream', needs('useOctetStream'), async () => {
 });
 
 test('many files in one call', async () => {
-  const entries = Array.from({ length: 60 }, (_, n) => ({ path: `many/dir${n % 5}/f${n}.txt`, data: `content ${n}` }));
+  const entries = Array.from({ length: 60 }, (_, n) => ({
+    path: `many/dir${n % 5}/f${n}.txt`,
+    data: `content ${n}`,
+  }));
   const infos = await files.write(entries);
   assert.equal(infos.length, 60);
-  assert.deepEqual(infos.map((info) => info.path).sort(), entries.map((entry) => `/home/user/${entry.path}`).sort());
+  assert.deepEqual(
+    infos.map((info) => info.path).sort(),
+    entries.map((entry) => `/home/user/${entry.path}`).sort(),
+  );
   assert.equal(await files.read('many/dir4/f59.txt'), 'content 59');
   assert.deepEqual(await files.write([]), []);
 });
@@ -116,7 +123,13 @@ test('list', async () => {
   await files.makeDir('ls/sub/inner');
   await files.write('ls/sub/deep.txt', '');
   const flat = await files.list('ls');
-  assert.deepEqual(flat.map((entry) => [entry.name, entry.type]), [['file1.txt', 'file'], ['sub', 'dir']]);
+  assert.deepEqual(
+    flat.map((entry) => [entry.name, entry.type]),
+    [
+      ['file1.txt', 'file'],
+      ['sub', 'dir'],
+    ],
+  );
   assert.equal(flat[0].path, '/home/user/ls/file1.txt');
   assert.equal(flat[0].size, 5);
   assert.equal(flat[0].permissions, '-rw-r--r--');
@@ -126,7 +139,10 @@ test('list', async () => {
   assert.equal(flat[1].permissions, 'drwxr-xr-x');
   assert.ok(flat[1].size > 0);
   const deep = await files.list('ls', { depth: 3 });
-  assert.deepEqual(deep.map((entry) => entry.path.replace('/home/user/ls/', '')), ['file1.txt', 'sub', 'sub/deep.txt', 'sub/inner']);
+  assert.deepEqual(
+    deep.map((entry) => entry.path.replace('/home/user/ls/', '')),
+    ['file1.txt', 'sub', 'sub/deep.txt', 'sub/inner'],
+  );
   await assert.rejects(files.list('no-such-dir'), notFound);
   await assert.rejects(files.list('ls/file1.txt'), /not a directory/i);
   assert.deepEqual(await files.list('ls/sub/inner'), []);
@@ -193,7 +209,10 @@ test('metadata', needs('X-Metadata-'), async () => {
   const info = await files.write('with-meta.txt', 'x', { metadata: { Author: 'me', note: 'two words' } });
   assert.deepEqual(info.metadata, { author: 'me', note: 'two words' });
   assert.deepEqual((await files.getInfo('with-meta.txt')).metadata, { author: 'me', note: 'two words' });
-  assert.deepEqual((await files.list('/home/user')).find((entry) => entry.name === 'with-meta.txt').metadata, { author: 'me', note: 'two words' });
+  assert.deepEqual(
+    (await files.list('/home/user')).find((entry) => entry.name === 'with-meta.txt').metadata,
+    { author: 'me', note: 'two words' },
+  );
   await files.write('with-meta.txt', 'y');
   assert.equal((await files.getInfo('with-meta.txt')).metadata, undefined);
   await files.write('meta-octets.txt', 'x', { metadata: { k: 'v' }, useOctetStream: true });
@@ -214,14 +233,18 @@ test('endless and blocking files do not hang the daemon', { timeout: 60_000 }, a
 });
 
 test('a link of the user does not lead to what only root may read', async () => {
-  await shell('sudo install -m 600 -o root /dev/null /tmp/secret && echo s | sudo tee /tmp/secret > /dev/null; ln -sfn /tmp/secret ~/steal');
+  await shell(
+    'sudo install -m 600 -o root /dev/null /tmp/secret && echo s | sudo tee /tmp/secret > /dev/null; ln -sfn /tmp/secret ~/steal',
+  );
   await assert.rejects(files.read('steal'));
   await assert.rejects(files.write('steal', 'x'));
   assert.equal(await files.read('/tmp/secret', { user: 'root' }), 's\n');
 });
 
 test('a full disk is told', { timeout: 120_000 }, async () => {
-  await shell('dd if=/dev/zero of=/home/user/filler bs=1M count=100000 2>/dev/null || true', { timeoutMs: 90_000 });
+  await shell('dd if=/dev/zero of=/home/user/filler bs=1M count=100000 2>/dev/null || true', {
+    timeoutMs: 90_000,
+  });
   try {
     await assert.rejects(files.write('no-room', 'x'.repeat(1 << 20)), (error) => {
       assert.ok(error instanceof e2b.NotEnoughSpaceError, `${error.name}: ${error.message}`);

@@ -2,13 +2,29 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { Sandbox, deferred, domain, eventually, mode, openWebSocket, serviceFetch, serviceHeaders, serviceUrl, template, within, withSandbox } from '../lib/target.mjs';
+import {
+  Sandbox,
+  deferred,
+  domain,
+  eventually,
+  mode,
+  openWebSocket,
+  serviceFetch,
+  serviceHeaders,
+  serviceUrl,
+  template,
+  within,
+  withSandbox,
+} from '../lib/target.mjs';
 
 const service = readFileSync(new URL('../lib/service.py', import.meta.url), 'utf8');
 
 async function serve(sandbox, address, port) {
   await sandbox.files.write('/tmp/service.py', service);
-  await sandbox.commands.run(`python3 /tmp/service.py ${address} ${port}`, { background: true, timeoutMs: 0 });
+  await sandbox.commands.run(`python3 /tmp/service.py ${address} ${port}`, {
+    background: true,
+    timeoutMs: 0,
+  });
   await eventually(`port ${port} answers`, async () => (await serviceFetch(sandbox, port)).ok, 15_000);
 }
 
@@ -37,7 +53,13 @@ test('a server on all addresses and one on loopback', async () => {
 
 test('what the service sees', async () => {
   for (const port of [8080, 8081]) {
-    const seen = await (await ask('/headers?a=%20b&c=d//e', { headers: { 'X-Mine': 'kept', 'X-Forwarded-For': '6.6.6.6', 'X-Atoll-Internal': 'x' } }, port)).json();
+    const seen = await (
+      await ask(
+        '/headers?a=%20b&c=d//e',
+        { headers: { 'X-Mine': 'kept', 'X-Forwarded-For': '6.6.6.6', 'X-Atoll-Internal': 'x' } },
+        port,
+      )
+    ).json();
     const all = seen.headers.map(([name]) => name);
     assert.equal(seen.target, '/headers?a=%20b&c=d//e');
     assert.ok(!all.some((name) => name.startsWith('e2b-') || name.startsWith('x-atoll')), all.join());
@@ -54,7 +76,8 @@ test('methods, bodies and statuses pass', async () => {
   assert.equal(await (await ask('/echo', { method: 'POST', body })).text(), body);
   assert.equal(await (await ask('/echo', { method: 'PUT', body }, 8081)).text(), body);
   assert.equal(await (await ask('/echo', { method: 'POST', body: '' })).text(), '');
-  for (const code of [204, 304, 404, 418, 500, 503]) assert.equal((await ask(`/status?code=${code}`)).status, code);
+  for (const code of [204, 304, 404, 418, 500, 503])
+    assert.equal((await ask(`/status?code=${code}`)).status, code);
   const head = await ask('/bytes?n=1234', { method: 'HEAD' });
   assert.equal(head.headers.get('content-length'), '1234');
   assert.equal((await (await ask('/headers', { method: 'DELETE' })).json()).method, 'DELETE');
@@ -86,9 +109,15 @@ test('events come as they are made', async () => {
   for (const port of [8080, 8081]) {
     const gate = `/tmp/gate-${port}`;
     const reader = (await ask(`/stream?gate=${gate}`, {}, port)).body.getReader();
-    assert.equal(Buffer.from((await within(5_000, 'first event', reader.read())).value).toString(), 'data: one\n\n');
+    assert.equal(
+      Buffer.from((await within(5_000, 'first event', reader.read())).value).toString(),
+      'data: one\n\n',
+    );
     await sandbox.files.write(gate, '');
-    assert.equal(Buffer.from((await within(5_000, 'second event', reader.read())).value).toString(), 'data: two\n\n');
+    assert.equal(
+      Buffer.from((await within(5_000, 'second event', reader.read())).value).toString(),
+      'data: two\n\n',
+    );
     assert.equal((await within(5_000, 'the end', reader.read())).done, true);
   }
 });
@@ -119,8 +148,11 @@ test('WebSocket', async () => {
     const waiting = [];
     socket.on('open', opened.resolve);
     socket.on('error', opened.reject);
-    socket.on('message', (data) => (waiting.length > 0 ? waiting.shift()(String(data)) : messages.push(String(data))));
-    const next = () => (messages.length > 0 ? messages.shift() : new Promise((resolve) => waiting.push(resolve)));
+    socket.on('message', (data) =>
+      waiting.length > 0 ? waiting.shift()(String(data)) : messages.push(String(data)),
+    );
+    const next = () =>
+      messages.length > 0 ? messages.shift() : new Promise((resolve) => waiting.push(resolve));
     await within(10_000, 'open', opened.promise);
     socket.send('hello');
     assert.equal(await within(5_000, 'echo', next()), 'HELLO');
@@ -133,16 +165,24 @@ test('WebSocket', async () => {
 });
 
 test('many requests at once', { timeout: 60_000 }, async () => {
-  const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => ask(`/headers?n=${n}`, {}, n % 2 ? 8080 : 8081)));
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, n) => ask(`/headers?n=${n}`, {}, n % 2 ? 8080 : 8081)),
+  );
   const targets = await Promise.all(answers.map(async (answer) => (await answer.json()).target));
-  assert.deepEqual(targets, Array.from({ length: 100 }, (_, n) => `/headers?n=${n}`));
+  assert.deepEqual(
+    targets,
+    Array.from({ length: 100 }, (_, n) => `/headers?n=${n}`),
+  );
 });
 
 test('a closed port', async () => {
   const answer = await ask('/', {}, 9);
   assert.equal(answer.status, 502);
   assert.deepEqual(await answer.json(), {
-    sandboxId: sandbox.sandboxId, message: 'The sandbox is running but port is not open', port: 9, code: 502,
+    sandboxId: sandbox.sandboxId,
+    message: 'The sandbox is running but port is not open',
+    port: 9,
+    code: 502,
   });
 });
 
@@ -163,7 +203,11 @@ test('a browser gets a page', async () => {
 
 test('internal calls of the guest daemon are not reachable', async () => {
   for (const path of ['/init', '//init', '/%69nit', '/freeze', '/x/..%2finit', '/INIT', '/fsfreeze']) {
-    const answer = await ask(path, { method: 'POST', body: '{}', headers: { 'X-Atoll-Internal': '0'.repeat(64) } }, 49983);
+    const answer = await ask(
+      path,
+      { method: 'POST', body: '{}', headers: { 'X-Atoll-Internal': '0'.repeat(64) } },
+      49983,
+    );
     assert.equal(answer.status, 404, path);
   }
 });
@@ -174,7 +218,11 @@ test('a sandbox that is gone', async () => {
   for (const port of [8080, 49983]) {
     const answer = await serviceFetch(own, port, '/health');
     assert.equal(answer.status, 502);
-    assert.deepEqual(await answer.json(), { sandboxId: own.sandboxId, message: 'The sandbox was not found', code: 502 });
+    assert.deepEqual(await answer.json(), {
+      sandboxId: own.sandboxId,
+      message: 'The sandbox was not found',
+      code: 502,
+    });
   }
 });
 
@@ -188,12 +236,31 @@ test('kill breaks open answers off', async () => {
   await within(5_000, 'the break', assert.rejects(reading));
 });
 
+test('kill breaks open WebSockets off', async () => {
+  const own = await Sandbox.create(template, { timeoutMs: 60_000 });
+  await serve(own, '127.0.0.1', 8080);
+  const socket = openWebSocket(own, 8080, '/ws');
+  await within(
+    10_000,
+    'open',
+    new Promise((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', reject);
+    }),
+  );
+  socket.on('error', () => {});
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  await own.kill();
+  assert.equal(await within(5_000, 'the break', closed), 1006, 'not a clean close');
+});
+
 test('traffic tokens', async () => {
   await withSandbox({ network: { allowPublicTraffic: false } }, async (own) => {
     assert.ok(own.trafficAccessToken, 'create returns the token');
     await own.files.write('/tmp/service.py', service);
     await own.commands.run('python3 /tmp/service.py 0.0.0.0 8080', { background: true, timeoutMs: 0 });
-    const with_ = (token) => serviceFetch(own, 8080, '/headers', { headers: token ? { 'e2b-traffic-access-token': token } : {} });
+    const with_ = (token) =>
+      serviceFetch(own, 8080, '/headers', { headers: token ? { 'e2b-traffic-access-token': token } : {} });
     await eventually('the service answers', async () => (await with_(own.trafficAccessToken)).ok, 15_000);
     const missing = await with_();
     assert.equal(missing.status, 403);
@@ -213,9 +280,21 @@ test('the host can be masked', async () => {
   });
 });
 
-test('a header cannot redirect a host that names a sandbox', { skip: mode !== 'tls' && 'needs names' }, async () => {
-  await withSandbox({}, async (other) => {
-    const seen = await (await ask('/headers', { headers: { ...serviceHeaders(other, 8080), 'E2b-Sandbox-Id': other.sandboxId, 'E2b-Sandbox-Port': '8080' } })).json();
-    assert.equal(seen.target, '/headers');
-  });
-});
+test(
+  'a header cannot redirect a host that names a sandbox',
+  { skip: mode !== 'tls' && 'needs names' },
+  async () => {
+    await withSandbox({}, async (other) => {
+      const seen = await (
+        await ask('/headers', {
+          headers: {
+            ...serviceHeaders(other, 8080),
+            'E2b-Sandbox-Id': other.sandboxId,
+            'E2b-Sandbox-Port': '8080',
+          },
+        })
+      ).json();
+      assert.equal(seen.target, '/headers');
+    });
+  },
+);

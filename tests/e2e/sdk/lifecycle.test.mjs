@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Sandbox, apiFetch, apiKey, clientName, deferred, e2b, eventually, has, killed, mode, serviceFetch, template, within, withSandbox } from '../lib/target.mjs';
+import {
+  Sandbox,
+  apiFetch,
+  apiKey,
+  clientName,
+  deferred,
+  e2b,
+  eventually,
+  has,
+  killed,
+  mode,
+  serviceFetch,
+  template,
+  within,
+  withSandbox,
+} from '../lib/target.mjs';
 
 test('create, run, kill', async () => {
   const sandbox = await Sandbox.create(template, { timeoutMs: 60_000 });
@@ -24,23 +39,28 @@ test('create without a template takes base', async () => {
 
 test('getInfo tells what was asked for', async () => {
   const before = Date.now();
-  await withSandbox({ metadata: { purpose: 'e2e', 'with space': 'ü & =' }, timeoutMs: 60_000 }, async (sandbox) => {
-    const info = await sandbox.getInfo();
-    assert.equal(info.sandboxId, sandbox.sandboxId);
-    assert.deepEqual(info.metadata, { purpose: 'e2e', 'with space': 'ü & =' });
-    assert.equal(info.state, 'running');
-    assert.ok(info.cpuCount >= 1 && info.memoryMB >= 128, JSON.stringify(info));
-    assert.ok(info.startedAt instanceof Date && info.startedAt.getTime() >= before - 2000);
-    const life = info.endAt.getTime() - info.startedAt.getTime();
-    assert.ok(life > 55_000 && life < 65_000, `life ${life}`);
-    assert.match(info.envdVersion, /^0\.6\.\d+$/);
-    assert.ok(info.templateId);
-  });
+  await withSandbox(
+    { metadata: { purpose: 'e2e', 'with space': 'ü & =' }, timeoutMs: 60_000 },
+    async (sandbox) => {
+      const info = await sandbox.getInfo();
+      assert.equal(info.sandboxId, sandbox.sandboxId);
+      assert.deepEqual(info.metadata, { purpose: 'e2e', 'with space': 'ü & =' });
+      assert.equal(info.state, 'running');
+      assert.ok(info.cpuCount >= 1 && info.memoryMB >= 128, JSON.stringify(info));
+      assert.ok(info.startedAt instanceof Date && info.startedAt.getTime() >= before - 2000);
+      const life = info.endAt.getTime() - info.startedAt.getTime();
+      assert.ok(life > 55_000 && life < 65_000, `life ${life}`);
+      assert.match(info.envdVersion, /^0\.6\.\d+$/);
+      assert.ok(info.templateId);
+    },
+  );
 });
 
 test('envs of create are in every command', async () => {
   await withSandbox({ envs: { GREETING: 'hé "quoted" $x', EMPTY: '' } }, async (sandbox) => {
-    const out = await sandbox.commands.run('printf "%s|%s|%s" "$GREETING" "${EMPTY-unset}" "$E2B_SANDBOX_ID"');
+    const out = await sandbox.commands.run(
+      'printf "%s|%s|%s" "$GREETING" "${EMPTY-unset}" "$E2B_SANDBOX_ID"',
+    );
     assert.equal(out.stdout, `hé "quoted" $x||${sandbox.sandboxId}`);
     const own = await sandbox.commands.run('echo "$GREETING"', { envs: { GREETING: 'mine' } });
     assert.equal(own.stdout, 'mine\n');
@@ -90,7 +110,8 @@ test('connect finds the same sandbox and only extends its life', async () => {
 test('calls on an unknown or killed sandbox say so', async () => {
   const gone = await Sandbox.create(template, { timeoutMs: 60_000 });
   await gone.kill();
-  const notFound = (error) => error.name.includes('NotFound') || /not found|doesn't exist/i.test(error.message);
+  const notFound = (error) =>
+    error.name.includes('NotFound') || /not found|doesn't exist/i.test(error.message);
   const unreachable = (error) => notFound(error) || error instanceof e2b.TimeoutError;
   await assert.rejects(Sandbox.connect(gone.sandboxId), notFound);
   await assert.rejects(Sandbox.getInfo(gone.sandboxId), notFound);
@@ -106,35 +127,60 @@ test('an unknown template is refused', async () => {
 
 test('a wrong key is refused', async () => {
   const wrong = 'e2b_' + '0'.repeat(40);
-  await assert.rejects(Sandbox.create(template, { apiKey: wrong }), (error) => error instanceof e2b.AuthenticationError);
-  await assert.rejects(Sandbox.list({ apiKey: wrong }).nextItems(), (error) => error instanceof e2b.AuthenticationError);
+  await assert.rejects(
+    Sandbox.create(template, { apiKey: wrong }),
+    (error) => error instanceof e2b.AuthenticationError,
+  );
+  await assert.rejects(
+    Sandbox.list({ apiKey: wrong }).nextItems(),
+    (error) => error instanceof e2b.AuthenticationError,
+  );
 });
 
 test('kill in mid-command tells the waiting client', async () => {
   const sandbox = await Sandbox.create(template, { timeoutMs: 60_000 });
   const started = deferred();
-  const running = sandbox.commands.run('echo started; sleep 600', { timeoutMs: 0, onStdout: () => started.resolve() });
+  const running = sandbox.commands.run('echo started; sleep 600', {
+    timeoutMs: 0,
+    onStdout: () => started.resolve(),
+  });
   running.catch(() => {});
   await within(10_000, 'first output', started.promise);
   await sandbox.kill();
-  await within(10_000, 'end of the stream', assert.rejects(running, (error) => {
-    assert.ok(error instanceof e2b.TimeoutError || error instanceof e2b.SandboxError, `${error.name}: ${error.message}`);
-    if (has('killed or reached its end of life')) assert.match(error.message, /killed or reached its end of life/);
-    return true;
-  }));
+  await within(
+    10_000,
+    'end of the stream',
+    assert.rejects(running, (error) => {
+      assert.ok(
+        error instanceof e2b.TimeoutError || error instanceof e2b.SandboxError,
+        `${error.name}: ${error.message}`,
+      );
+      if (has('killed or reached its end of life'))
+        assert.match(error.message, /killed or reached its end of life/);
+      return true;
+    }),
+  );
 });
 
 test('a deadline in mid-command tells the waiting client', async () => {
   const sandbox = await Sandbox.create(template, { timeoutMs: 3_000 });
-  await within(12_000, 'end of the stream', assert.rejects(sandbox.commands.run('sleep 600', { timeoutMs: 0 })));
+  await within(
+    12_000,
+    'end of the stream',
+    assert.rejects(sandbox.commands.run('sleep 600', { timeoutMs: 0 })),
+  );
 });
 
 test('metrics appear and are sane', async () => {
   await withSandbox({}, async (sandbox) => {
-    const samples = await eventually('a sample', async () => {
-      const all = await sandbox.getMetrics();
-      return all.length > 0 && all;
-    }, 15_000);
+    const samples = await eventually(
+      'a sample',
+      async () => {
+        const all = await sandbox.getMetrics();
+        return all.length > 0 && all;
+      },
+      15_000,
+    );
     const last = samples.at(-1);
     assert.ok(last.timestamp instanceof Date);
     assert.ok(last.cpuCount >= 1 && last.cpuUsedPct >= 0, JSON.stringify(last));
@@ -149,23 +195,31 @@ test('metrics appear and are sane', async () => {
 test('a secured sandbox refuses calls without its token', async () => {
   await withSandbox({}, async (sandbox) => {
     const answer = await serviceFetch(sandbox, 49983, '/process.Process/List', {
-      method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'connect-protocol-version': '1' },
+      method: 'POST',
+      body: '{}',
+      headers: { 'content-type': 'application/json', 'connect-protocol-version': '1' },
     });
     assert.equal(answer.status, 401);
     assert.equal((await serviceFetch(sandbox, 49983, '/health')).status, 204);
   });
 });
 
-test('secure: false makes an open sandbox', clientName === 'e2b' ? { skip: 'the newest client always secures' } : {}, async () => {
-  await withSandbox({ secure: false }, async (sandbox) => {
-    assert.equal((await sandbox.commands.run('echo open')).stdout, 'open\n');
-    const answer = await serviceFetch(sandbox, 49983, '/process.Process/List', {
-      method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'connect-protocol-version': '1' },
+test(
+  'secure: false makes an open sandbox',
+  clientName === 'e2b' ? { skip: 'the newest client always secures' } : {},
+  async () => {
+    await withSandbox({ secure: false }, async (sandbox) => {
+      assert.equal((await sandbox.commands.run('echo open')).stdout, 'open\n');
+      const answer = await serviceFetch(sandbox, 49983, '/process.Process/List', {
+        method: 'POST',
+        body: '{}',
+        headers: { 'content-type': 'application/json', 'connect-protocol-version': '1' },
+      });
+      assert.equal(answer.status, 200);
+      assert.ok(Array.isArray((await answer.json()).processes ?? []));
     });
-    assert.equal(answer.status, 200);
-    assert.ok(Array.isArray((await answer.json()).processes ?? []));
-  });
-});
+  },
+);
 
 test('logs of a sandbox can be read', async () => {
   await withSandbox({}, async (sandbox) => {
@@ -195,9 +249,12 @@ test('health of the API needs no key', async () => {
 
 test('refreshes and resume of the old generation answer', async () => {
   await withSandbox({ timeoutMs: 30_000 }, async (sandbox) => {
-    const call = (path, body) => apiFetch(`/sandboxes/${sandbox.sandboxId}/${path}`, {
-      method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' },
-    });
+    const call = (path, body) =>
+      apiFetch(`/sandboxes/${sandbox.sandboxId}/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+        headers: { 'content-type': 'application/json' },
+      });
     assert.equal((await call('refreshes', { duration: 100 })).status, 204);
     assert.ok((await sandbox.getInfo()).endAt.getTime() - Date.now() > 80_000);
     const resumed = await call('resume', { timeout: 200 });

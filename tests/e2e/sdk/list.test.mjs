@@ -9,7 +9,12 @@ const sandboxes = [];
 
 before(async () => {
   for (const n of [1, 2, 3]) {
-    sandboxes.push(await Sandbox.create(template, { timeoutMs: 120_000, metadata: { label, n: String(n), odd: 'a b&c=ü+%25/?' } }));
+    sandboxes.push(
+      await Sandbox.create(template, {
+        timeoutMs: 120_000,
+        metadata: { label, n: String(n), odd: 'a b&c=ü+%25/?' },
+      }),
+    );
   }
 });
 after(() => Promise.all(sandboxes.map((sandbox) => sandbox.kill())));
@@ -70,15 +75,23 @@ test('states', async () => {
 
 test('start time', needs('startedAfter'), async () => {
   const times = (await all({ query: { metadata: { label } }, order: 'asc' })).map((item) => item.startedAt);
-  assert.equal((await all({ query: { metadata: { label }, startedAfter: new Date(times[0].getTime() - 1000) } })).length, 3);
+  assert.equal(
+    (await all({ query: { metadata: { label }, startedAfter: new Date(times[0].getTime() - 1000) } })).length,
+    3,
+  );
   const last = await all({ query: { metadata: { label }, startedAfter: times[2] } });
   assert.ok(ids(last).includes(sandboxes[2].sandboxId), 'the bound is inclusive');
-  assert.equal((await all({ query: { metadata: { label }, startedAfter: new Date(Date.now() + 60_000) } })).length, 0);
+  assert.equal(
+    (await all({ query: { metadata: { label }, startedAfter: new Date(Date.now() + 60_000) } })).length,
+    0,
+  );
 });
 
 test('template', async () => {
   const query = async (name) => {
-    const answer = await apiFetch(`/v2/sandboxes?template=${name}&metadata=${encodeURIComponent(`label=${label}`)}`);
+    const answer = await apiFetch(
+      `/v2/sandboxes?template=${name}&metadata=${encodeURIComponent(`label=${label}`)}`,
+    );
     assert.equal(answer.status, 200);
     return (await answer.json()).length;
   };
@@ -95,7 +108,15 @@ test('what is listed is complete', async () => {
 });
 
 test('bad queries are refused', async () => {
-  for (const query of ['limit=0', 'limit=101', 'limit=x', 'nextToken=%21%21', 'state=bogus', 'startedAfter=yesterday', 'order=up']) {
+  for (const query of [
+    'limit=0',
+    'limit=101',
+    'limit=x',
+    'nextToken=%21%21',
+    'state=bogus',
+    'startedAfter=yesterday',
+    'order=up',
+  ]) {
     const answer = await apiFetch(`/v2/sandboxes?${query}`);
     assert.equal(answer.status, 400, query);
     assert.equal((await answer.json()).code, 400, query);

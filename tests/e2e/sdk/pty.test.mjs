@@ -4,7 +4,9 @@ import { after, before, test } from 'node:test';
 import { Sandbox, eventually, template, within } from '../lib/target.mjs';
 
 let sandbox;
-before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 300_000 }); });
+before(async () => {
+  sandbox = await Sandbox.create(template, { timeoutMs: 300_000 });
+});
 after(() => sandbox?.kill());
 
 // A terminal with everything it has shown, and a wait for a text in it.
@@ -12,12 +14,19 @@ async function open(options = {}) {
   const screen = { text: '' };
   const decoder = new TextDecoder();
   const handle = await sandbox.pty.create({
-    cols: 80, rows: 24, timeoutMs: 0, onData: (data) => { screen.text += decoder.decode(data, { stream: true }); }, ...options,
+    cols: 80,
+    rows: 24,
+    timeoutMs: 0,
+    onData: (data) => {
+      screen.text += decoder.decode(data, { stream: true });
+    },
+    ...options,
   });
   screen.handle = handle;
   screen.pid = handle.pid;
   screen.type = (text) => sandbox.pty.sendInput(handle.pid, new TextEncoder().encode(text));
-  screen.shows = (pattern) => eventually(`the terminal shows ${pattern}`, () => pattern.test(screen.text), 10_000);
+  screen.shows = (pattern) =>
+    eventually(`the terminal shows ${pattern}`, () => pattern.test(screen.text), 10_000);
   return screen;
 }
 
@@ -26,7 +35,14 @@ test('a terminal runs bash, echoes and ends', async () => {
   await screen.type('tty; echo $((40+2)); echo $TERM $LANG\n');
   await screen.shows(/\/dev\/pts\/\d+[\s\S]*\n42\r?\n[\s\S]*xterm-256color C\.UTF-8/);
   await screen.type('exit 3\n');
-  await within(10_000, 'the end', screen.handle.wait().then((result) => assert.equal(result.exitCode, 3), (error) => assert.equal(error.exitCode, 3)));
+  await within(
+    10_000,
+    'the end',
+    screen.handle.wait().then(
+      (result) => assert.equal(result.exitCode, 3),
+      (error) => assert.equal(error.exitCode, 3),
+    ),
+  );
 });
 
 test('size and resize', async () => {
@@ -62,12 +78,22 @@ test('kill ends the shell and its children', async () => {
   await screen.shows(/child=\d+/);
   const child = screen.text.match(/child=(\d+)/)[1];
   assert.equal(await sandbox.pty.kill(screen.pid), true);
-  await within(10_000, 'the end', screen.handle.wait().catch(() => {}));
+  await within(
+    10_000,
+    'the end',
+    screen.handle.wait().catch(() => {}),
+  );
   for (const pid of [screen.pid, child]) {
-    await eventually(`pid ${pid} is gone`, async () => {
-      const found = await sandbox.commands.run(`kill -0 ${pid} 2>/dev/null && echo yes || echo no`, { user: 'root' });
-      return found.stdout === 'no\n';
-    }, 5_000);
+    await eventually(
+      `pid ${pid} is gone`,
+      async () => {
+        const found = await sandbox.commands.run(`kill -0 ${pid} 2>/dev/null && echo yes || echo no`, {
+          user: 'root',
+        });
+        return found.stdout === 'no\n';
+      },
+      5_000,
+    );
   }
   assert.equal(await sandbox.pty.kill(screen.pid), false);
 });
@@ -78,7 +104,12 @@ test('a terminal lives on without its client', async () => {
   await screen.type('stay=here\n');
   await screen.handle.disconnect();
   let text = '';
-  const again = await sandbox.pty.connect(screen.pid, { timeoutMs: 0, onData: (data) => { text += new TextDecoder().decode(data); } });
+  const again = await sandbox.pty.connect(screen.pid, {
+    timeoutMs: 0,
+    onData: (data) => {
+      text += new TextDecoder().decode(data);
+    },
+  });
   await screen.type('echo "still $stay"\n');
   await eventually('the terminal answers', () => /still here/.test(text), 10_000);
   await again.kill();

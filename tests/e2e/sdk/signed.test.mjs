@@ -32,7 +32,11 @@ test('an expired link', async () => {
 
 test('a changed link', async () => {
   const url = new URL(await sandbox.downloadUrl('signed file.txt', { useSignatureExpiration: 60 }));
-  for (const change of [['path', '/etc/shadow'], ['signature_expiration', '9999999999'], ['signature', 'v1_AAAA']]) {
+  for (const change of [
+    ['path', '/etc/shadow'],
+    ['signature_expiration', '9999999999'],
+    ['signature', 'v1_AAAA'],
+  ]) {
     const other = new URL(url);
     other.searchParams.set(...change);
     const answer = await fetch(other);
@@ -51,7 +55,10 @@ test('a download link does not upload', async () => {
 test('an upload link', async () => {
   const form = new FormData();
   form.append('file', 'uploaded');
-  const answer = await fetch(await sandbox.uploadUrl('up.txt', { useSignatureExpiration: 60 }), { method: 'POST', body: form });
+  const answer = await fetch(await sandbox.uploadUrl('up.txt', { useSignatureExpiration: 60 }), {
+    method: 'POST',
+    body: form,
+  });
   assert.equal(answer.status, 200, await answer.clone().text());
   assert.equal(await sandbox.files.read('up.txt'), 'uploaded');
 });

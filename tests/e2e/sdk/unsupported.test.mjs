@@ -5,7 +5,9 @@ import { after, before, test } from 'node:test';
 import { Sandbox, apiFetch, e2b, template } from '../lib/target.mjs';
 
 let sandbox;
-before(async () => { sandbox = await Sandbox.create(template, { timeoutMs: 120_000 }); });
+before(async () => {
+  sandbox = await Sandbox.create(template, { timeoutMs: 120_000 });
+});
 after(() => sandbox?.kill());
 
 const says501 = (error) => {
@@ -42,12 +44,21 @@ test('secrets and volumes', async () => {
 
 test('every such call has the same shape', async () => {
   const calls = [
-    ['POST', `/sandboxes/${sandbox.sandboxId}/pause`], ['POST', `/sandboxes/${sandbox.sandboxId}/fork`],
-    ['POST', `/sandboxes/${sandbox.sandboxId}/snapshots`], ['GET', '/snapshots'], ['POST', '/v3/templates'],
-    ['POST', '/secrets'], ['GET', '/secrets'], ['POST', '/volumes'], ['GET', '/volumes'],
+    ['POST', `/sandboxes/${sandbox.sandboxId}/pause`],
+    ['POST', `/sandboxes/${sandbox.sandboxId}/fork`],
+    ['POST', `/sandboxes/${sandbox.sandboxId}/snapshots`],
+    ['GET', '/snapshots'],
+    ['POST', '/v3/templates'],
+    ['POST', '/secrets'],
+    ['GET', '/secrets'],
+    ['POST', '/volumes'],
+    ['GET', '/volumes'],
   ];
   for (const [method, path] of calls) {
-    const answer = await apiFetch(path, { method, ...(method === 'POST' ? { body: '{}', headers: { 'content-type': 'application/json' } } : {}) });
+    const answer = await apiFetch(path, {
+      method,
+      ...(method === 'POST' ? { body: '{}', headers: { 'content-type': 'application/json' } } : {}),
+    });
     assert.equal(answer.status, 501, path);
     const body = await answer.json();
     assert.equal(body.code, 501, path);
@@ -57,8 +68,11 @@ test('every such call has the same shape', async () => {
 
 test('automatic pause is refused, not ignored', async () => {
   const answer = await apiFetch('/sandboxes', {
-    method: 'POST', body: JSON.stringify({ templateID: template, timeout: 30, autoPause: true }), headers: { 'content-type': 'application/json' },
+    method: 'POST',
+    body: JSON.stringify({ templateID: template, timeout: 30, autoPause: true }),
+    headers: { 'content-type': 'application/json' },
   });
-  if (answer.status === 201) await apiFetch(`/sandboxes/${(await answer.json()).sandboxID}`, { method: 'DELETE' });
+  if (answer.status === 201)
+    await apiFetch(`/sandboxes/${(await answer.json()).sandboxID}`, { method: 'DELETE' });
   assert.equal(answer.status, 501);
 });

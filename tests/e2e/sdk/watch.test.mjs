@@ -13,9 +13,19 @@ after(() => sandbox?.kill());
 async function watch(dir, options = {}) {
   await files.makeDir(dir);
   const events = [];
-  const handle = await files.watchDir(dir, (event) => { events.push(event); }, { timeoutMs: 0, ...options });
-  events.saw = (type, name) => eventually(`${type} of ${name} in ${JSON.stringify(events)}`,
-    () => events.find((event) => event.type === type && event.name === name), 5_000);
+  const handle = await files.watchDir(
+    dir,
+    (event) => {
+      events.push(event);
+    },
+    { timeoutMs: 0, ...options },
+  );
+  events.saw = (type, name) =>
+    eventually(
+      `${type} of ${name} in ${JSON.stringify(events)}`,
+      () => events.find((event) => event.type === type && event.name === name),
+      5_000,
+    );
   events.stop = () => handle.stop();
   return events;
 }
@@ -67,10 +77,14 @@ test('recursive, also in directories made later', async () => {
   await events.saw('write', 'later/b.txt');
   await sandbox.commands.run('mkdir -p ~/w4/x/y/z && echo hi > ~/w4/x/y/z/f');
   await events.saw('create', 'x');
-  await eventually('a later write in the deepest directory is seen', async () => {
-    await sandbox.commands.run('echo more >> ~/w4/x/y/z/f');
-    return events.some((event) => event.type === 'write' && event.name === 'x/y/z/f');
-  }, 5_000);
+  await eventually(
+    'a later write in the deepest directory is seen',
+    async () => {
+      await sandbox.commands.run('echo more >> ~/w4/x/y/z/f');
+      return events.some((event) => event.type === 'write' && event.name === 'x/y/z/f');
+    },
+    5_000,
+  );
   await events.stop();
 });
 
@@ -86,9 +100,15 @@ test('entries come with the events', needs('includeEntry'), async () => {
 });
 
 test('what cannot be watched is refused', async () => {
-  await assert.rejects(files.watchDir('no-such-dir', () => {}), /not found|does not exist|no such/i);
+  await assert.rejects(
+    files.watchDir('no-such-dir', () => {}),
+    /not found|does not exist|no such/i,
+  );
   await files.write('a-file', 'x');
-  await assert.rejects(files.watchDir('a-file', () => {}), /not a directory/i);
+  await assert.rejects(
+    files.watchDir('a-file', () => {}),
+    /not a directory/i,
+  );
 });
 
 test('many watchers at once', async () => {
@@ -101,7 +121,12 @@ test('many watchers at once', async () => {
 test('the end of the sandbox ends the watch', async () => {
   const own = await Sandbox.create(template, { timeoutMs: 60_000 });
   let ended = false;
-  await own.files.watchDir('/home/user', () => {}, { timeoutMs: 0, onExit: () => { ended = true; } });
+  await own.files.watchDir('/home/user', () => {}, {
+    timeoutMs: 0,
+    onExit: () => {
+      ended = true;
+    },
+  });
   await own.kill();
   await eventually('onExit', () => ended, 10_000);
 });
