@@ -12,7 +12,8 @@
 namespace atl::templates {
 namespace {
 
-[[maybe_unused]] constexpr rlim_t kMemoryBytes = 1 * kGiB;  // xz needs up to 64 MiB for its dictionary, zstd up to 128 MiB
+[[maybe_unused]] constexpr rlim_t kMemoryBytes =
+    1 * kGiB;  // xz needs up to 64 MiB for its dictionary, zstd up to 128 MiB
 constexpr rlim_t kCpuSeconds = 1200;
 
 // What reading an archive and writing files needs. No process, no socket, no execve, no mount, no ioctl.

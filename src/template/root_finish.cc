@@ -98,7 +98,8 @@ void append_line(std::string& text, std::string_view line) {
 std::optional<std::uint32_t> id_of(std::string_view text, std::string_view name) {
   for (std::string_view line : split(text, '\n')) {
     std::optional<std::uint32_t> id = parse_number<std::uint32_t>(field(line, 2));
-    if (field(line, 0) == name && id) return id;  // as the C library does, which passes over lines it cannot read
+    if (field(line, 0) == name && id)
+      return id;  // as the C library does, which passes over lines it cannot read
   }
   return std::nullopt;
 }
