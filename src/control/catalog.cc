@@ -121,7 +121,17 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   }
   request.build.template_id = row.id;
   request.build.created_at = row.updated_at;
-  auto job = [row, build = request.build](store::Connection& db) -> Result<void> {
+  CO_TRY_VOID(co_await publish(row, request.build));
+  changed_();
+  co_return row;
+}
+
+// Memory first, so that two registrations at the same time do not take each other's tags away.
+Task<Result<void>> Catalog::publish(model::Template row, model::Build build) {
+  auto before = templates_.find(row.id) == templates_.end() ? std::nullopt : std::optional(templates_[row.id]);
+  templates_[row.id] = row;
+  builds_[build.id] = build;
+  auto job = [row, build](store::Connection& db) -> Result<void> {
     // Template, build, tags: each refers to the one before it.
     model::Template without_tags = row;
     without_tags.tags.clear();
@@ -129,11 +139,15 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
     TRY_VOID(store::insert_build(db, build));
     return store::save_template(db, row);
   };
-  CO_TRY_VOID(co_await db_.run(std::move(job)));
-  builds_[request.build.id] = request.build;
-  templates_[row.id] = row;
-  changed_();
-  co_return row;
+  auto saved = co_await db_.run(std::move(job));
+  if (saved) co_return saved;
+  builds_.erase(build.id);
+  if (before) {
+    templates_[row.id] = *before;
+  } else {
+    templates_.erase(row.id);
+  }
+  co_return saved;
 }
 
 Task<Result<model::Template>> Catalog::remove(std::string tenant, std::string name_or_id) {

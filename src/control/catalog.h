@@ -54,6 +54,7 @@ class Catalog {
  private:
   static constexpr std::size_t kMaxTemplates = 10'000;
   static constexpr std::size_t kMaxTags = 100;
+  Task<Result<void>> publish(model::Template row, model::Build build);
   Result<void> check_files(const std::string& build) const;
 
   store::Database& db_;

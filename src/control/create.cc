@@ -50,7 +50,7 @@ Result<void> SandboxService::require_tier(model::Tier tier) const {
 
 // The work goes on even when the client goes away in the middle: half a create would leave an orphan.
 Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
-  if (stopping_) co_return make_error(Code::kUnavailable, "shutting down").with_word("runner_unavailable");
+  if (stopping_ || closed_) co_return make_error(Code::kUnavailable, "shutting down").with_word("runner_unavailable");
   co_return co_await async::finish_in(scope_, "create", create_now(std::move(spec)));
 }
 
@@ -176,6 +176,7 @@ Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
   request.memory_bytes = live->row.limits.memory_bytes;
   request.disk_bytes = live->row.limits.disk_bytes;
   std::copy(live->row.internal_token.begin(), live->row.internal_token.end(), request.internal_token);
+  used_builds_.insert(live->row.build);
   CO_TRY(auto reply, co_await runner_.start_sandbox(request));
   live->row.slot = reply.slot;
   live->row.interface = reply.interface.str();
@@ -199,6 +200,7 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity;
   identity.sandbox = live->row.id;
+  identity.generation = live->row.generation;
   identity.template_id = live->row.template_id;
   identity.team = live->row.tenant;
   identity.envs = resolved.build.envs;

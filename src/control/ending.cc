@@ -10,6 +10,7 @@ namespace atl::control {
 namespace {
 
 constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
+constexpr Steady::duration kEndAll = std::chrono::minutes(1);
 constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
 
 std::string exit_reason(const wire::ExitedEvent& event) {
@@ -79,6 +80,7 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
   live_.erase(live->row.id);
   live->changed.notify_all();
   stopped_.notify_all();
+  if (!catalog_.build(live->row.build)) ask_for_refill();  // its build may be unused now
   log::info("sandbox ended", {{"id", live->row.id}, {"outcome", live->row.outcome}, {"reason", live->row.reason}});
 }
 
@@ -134,6 +136,22 @@ Task<Result<void>> SandboxService::kill(std::string tenant, std::string id) {
   if (!live->release_error) co_return success();
   co_return Error(*live->release_error)
       .with_hint("the end is on record and will be carried out; until then the sandbox cannot be reached");
+}
+
+Task<Result<std::size_t>> SandboxService::end_all() {
+  closed_ = true;
+  std::size_t count = live_.size();
+  auto limit = Steady::now() + kEndAll;
+  for (auto& [build, pool] : pools_) drain_ready(pool, 0);
+  // Creates and launches that were under way come to an end too, and what they made with them.
+  while (creating_ > 0 || !live_.empty()) {
+    std::vector<LivePtr> all;
+    for (const auto& [id, live] : live_) all.push_back(live);
+    for (const LivePtr& live : all) begin_end(live, Ending{model::kOutcomeShutDown, "Atoll was stopped", model::State::kStopped});
+    bool ended = co_await stopped_.wait_until(limit);
+    if (!ended) co_return make_error(Code::kDeadline, "{} sandboxes have not ended within a minute", live_.size());
+  }
+  co_return count;
 }
 
 void SandboxService::abandon(const std::string& id) {

@@ -28,11 +28,11 @@ std::string init_body(const GuestIdentity& identity) {
     envs += json_quote(key) + ":" + json_quote(value);
   }
   return fmt::format(
-      R"({{"sandboxId":{0},"templateId":{1},"teamId":{2},"envs":{{{3}}},"accessToken":{4},"defaultUser":{5},)"
-      R"("workdir":{6},"timestampMs":{7},"random":"{8}","hostname":{0}}})",
+      R"({{"sandboxId":{0},"generation":{9},"templateId":{1},"teamId":{2},"envs":{{{3}}},"accessToken":{4},)"
+      R"("defaultUser":{5},"workdir":{6},"timestampMs":{7},"random":"{8}","hostname":{0}}})",
       json_quote(identity.sandbox), json_quote(identity.template_id), json_quote(identity.team), envs,
       json_quote(identity.access_token.reveal()), json_quote(identity.user), json_quote(identity.workdir),
-      identity.now.ms, base64_encode(view_of(random_key())));
+      identity.now.ms, base64_encode(view_of(random_key())), identity.generation);
 }
 
 Error unreachable(Error cause) {
@@ -79,17 +79,26 @@ Task<Result<void>> GuestClient::wait_until_up() {
   co_return success();
 }
 
-Task<Result<void>> GuestClient::init(GuestIdentity identity) {
+Task<Result<http::Answer>> GuestClient::post_init(std::string body) {
   http::RequestHead request;
   request.method = "POST";
   request.target = "/init";
   request.authority = "guest";
   request.headers.add("x-atoll-internal", token_);
   request.headers.add("content-type", "application/json");
-  std::string body = init_body(identity);
   request.has_body = true;
   request.content_length = body.size();
-  auto answer = co_await async::within(kInitLimit, "guest init", http::fetch(client_, request, std::move(body), kMaxAnswer));
+  co_return co_await async::within(kInitLimit, "guest init", http::fetch(client_, request, std::move(body), kMaxAnswer));
+}
+
+Task<Result<void>> GuestClient::init(GuestIdentity identity) {
+  std::string body = init_body(identity);
+  auto answer = co_await post_init(body);
+  if (!answer && answer.error().code() != Code::kDeadline) {
+    // The kept connection may have been closed while the sandbox waited for its tenant. The call may be repeated.
+    client_->close_idle();
+    answer = co_await post_init(std::move(body));
+  }
   if (!answer) co_return unreachable(std::move(answer).error());
   if (answer->head.status != 204) {
     co_return unreachable(make_error(Code::kUnavailable, "init answered {}", answer->head.status));

@@ -17,6 +17,7 @@ GuestNetwork slot_network();
 // What a sandbox learns about itself when it starts to work for a tenant.
 struct GuestIdentity {
   std::string sandbox;
+  std::uint64_t generation = 1;
   std::string template_id;
   std::string team;
   model::StringMap envs;
@@ -37,6 +38,7 @@ class GuestClient {
   void close();
 
  private:
+  Task<Result<http::Answer>> post_init(std::string body);
   std::shared_ptr<http::Client> client_;
   std::string token_;  // hex
 };

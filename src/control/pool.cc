@@ -41,6 +41,25 @@ std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() con
   return plan;
 }
 
+// A build that no template has and no sandbox uses any more: the runner closes its image, so that its files can go.
+void SandboxService::forget_unused_builds() {
+  std::set<std::string> gone;
+  for (const std::string& build : used_builds_) {
+    if (!catalog_.build(build)) gone.insert(build);
+  }
+  for (const auto& [id, live] : live_) gone.erase(live->row.build);
+  if (!runner_.connected() || stopping_) return;
+  for (const std::string& build : gone) {
+    used_builds_.erase(build);
+    scope_.spawn("forget a build", forget_build(build));
+  }
+}
+
+Task<> SandboxService::forget_build(std::string build) {
+  auto done = co_await runner_.forget_build(build);
+  if (!done) log::warn("the runner could not forget a build", {{"build", build}, {"what", done.error().message()}});
+}
+
 void SandboxService::ask_for_refill() { refill_.notify_all(); }
 
 void SandboxService::drain_ready(Pool& pool, std::size_t keep) {
@@ -52,6 +71,7 @@ void SandboxService::drain_ready(Pool& pool, std::size_t keep) {
 
 // Brings each pool to its size: drains what is no longer wanted, starts what is missing.
 void SandboxService::fill_pools() {
+  forget_unused_builds();
   auto plan = plan_pools();
   for (auto& [build, pool] : pools_) {
     auto found = plan.find(build);
@@ -60,7 +80,7 @@ void SandboxService::fill_pools() {
   std::erase_if(pools_, [&](const auto& entry) {
     return !plan.count(entry.first) && entry.second.ready.empty() && entry.second.launching == 0;
   });
-  if (!reconciled_ || stopping_) return;
+  if (!reconciled_ || stopping_ || closed_) return;
   for (const auto& [build, wanted] : plan) {
     Pool& pool = pools_[build];
     if (Steady::now() < pool.not_before) continue;

@@ -46,6 +46,7 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   live->row.owner_epoch = epoch_;
   live->place = quota_->adopt(live->row.tenant);
   live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
+  used_builds_.insert(live->row.build);
   live_.emplace(live->row.id, live);
   if (!same_boot && !model::terminal(live->row.state)) {
     begin_end(live, Ending{model::kOutcomeLost, "the machine was restarted", model::State::kFailed});
@@ -53,6 +54,11 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   }
   switch (live->row.state) {
     case model::State::kRunning:
+      if (live->row.deadline_steady_ms <= steady_ms()) {
+        // It passed while nobody watched: not reachable for another moment.
+        begin_end(live, Ending{model::kOutcomeTimedOut, std::string(), model::State::kStopped});
+        return;
+      }
       live->adopted = true;
       publish(live);
       return;

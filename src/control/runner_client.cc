@@ -255,13 +255,4 @@ Task<Result<void>> RunnerClient::forget_build(std::string build) {
   co_return success();
 }
 
-Task<Result<void>> RunnerClient::capacity(std::uint32_t slots, std::uint32_t disks, std::uint64_t disk_bytes) {
-  wire::CapacityRequest request{};
-  request.ready_slots = slots;
-  request.ready_disks = disks;
-  request.disk_bytes = disk_bytes;
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kCapacity, wire::Type::kDone, kQuick));
-  co_return success();
-}
-
 }  // namespace atl::control

@@ -46,7 +46,6 @@ class RunnerClient {
   Task<Result<wire::StatsReply>> stats(std::string sandbox, std::uint64_t generation);
   Task<Result<void>> network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules);
   Task<Result<void>> forget_build(std::string build);
-  Task<Result<void>> capacity(std::uint32_t slots, std::uint32_t disks, std::uint64_t disk_bytes);
 
  private:
   struct Waiter {

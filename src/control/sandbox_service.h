@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "async/scope.h"
@@ -84,6 +85,9 @@ class SandboxService final : public Directory {
   Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
   // Returns when the kernel has confirmed the end and the row says so.
   Task<Result<void>> kill(std::string tenant, std::string id);
+  // Ends every sandbox of every tenant, the ready ones too, and refuses creates from here on: for `atoll down`. Gives
+  // how many there were, once all have ended; kDeadline when some have not within a minute.
+  Task<Result<std::size_t>> end_all();
   // The same without waiting, for a sandbox whose creator never learnt its id.
   void abandon(const std::string& id);
   Task<Result<void>> set_network(std::string tenant, std::string id, model::NetworkRules rules);
@@ -158,6 +162,8 @@ class SandboxService final : public Directory {
   void drain_ready(Pool& pool, std::size_t keep);
   std::map<std::string, PoolPlan> plan_pools() const;
   void ask_for_refill();
+  void forget_unused_builds();
+  Task<> forget_build(std::string build);
   Task<> refill_loop();
 
   // reconcile.cc
@@ -198,12 +204,14 @@ class SandboxService final : public Directory {
   std::unordered_map<std::string, LivePtr> live_;                 // all that are not over, bounded by the host's limit
   std::unordered_map<std::string, std::map<StartKey, LivePtr>> running_;  // by tenant, in order of start
   std::map<std::string, Pool> pools_;                             // by build
+  std::set<std::string> used_builds_;                             // that the runner may hold open
   Deadlines deadlines_;
   std::map<std::uint64_t, std::function<void(std::string_view, std::uint64_t)>> gone_;
   std::uint64_t next_gone_ = 1;
   Steady::time_point last_create_{};
   std::size_t creating_ = 0;
   bool stopping_ = false;
+  bool closed_ = false;  // end_all() was called
   bool reconciled_ = false;
 };
 

@@ -111,6 +111,19 @@ TEST_F(ServiceTest, AClaimedSandboxGetsItsNetworkRulesBeforeItsIdentity) {
   EXPECT_EQ(runner().entries.size(), 1u);
 }
 
+TEST_F(ServiceTest, EndAllEndsTheReadyAndTheRunningAndLetsNothingNewStart) {
+  start(2);
+  std::string id = create_one();
+  auto ended = world().run(service().end_all());
+  ASSERT_TRUE(ended.ok()) << ended.error().message();
+  EXPECT_TRUE(runner().entries.empty());
+  EXPECT_EQ(ended_row(id).outcome, model::kOutcomeShutDown);
+  EXPECT_EQ(service().quota().held(), 0u);
+  EXPECT_EQ(world().create(world().spec()).error().code(), Code::kUnavailable);
+  world().fill();
+  EXPECT_TRUE(runner().entries.empty()) << "no pool is filled any more";
+}
+
 TEST_F(ServiceTest, ThePoolFollowsItsTemplate) {
   start(2);
   world().add_template("base", kBuild2, 1);
