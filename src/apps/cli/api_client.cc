@@ -17,7 +17,8 @@ namespace {
 constexpr Steady::duration kConnectLimit = std::chrono::seconds(10);
 constexpr Steady::duration kAnswerLimit = std::chrono::seconds(120);  // no byte for so long
 
-// A numeric address for `host`. Names below localhost are this machine (RFC 6761), whatever the resolver says.
+// A numeric address for `host`. Names below localhost are this machine (RFC 6761), whatever the resolver
+// says.
 Result<std::string> resolve(const std::string& host) {
   if (host == "localhost" || host.ends_with(".localhost")) return std::string("127.0.0.1");
   addrinfo hints{};
@@ -25,7 +26,8 @@ Result<std::string> resolve(const std::string& host) {
   addrinfo* list = nullptr;
   int failure = ::getaddrinfo(host.c_str(), nullptr, &hints, &list);
   if (failure != 0) {
-    return make_error(Code::kUnavailable, "cannot find the address of '{}': {}", printable(host), ::gai_strerror(failure));
+    return make_error(Code::kUnavailable, "cannot find the address of '{}': {}", printable(host),
+                      ::gai_strerror(failure));
   }
   char text[NI_MAXHOST];
   failure = ::getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
@@ -43,7 +45,9 @@ Error unreachable(Error error, const Url& url) {
 
 Code code_of_status(int status) {
   switch (status) {
-    case 400: case 406: case 415: return Code::kInvalid;
+    case 400:
+    case 406:
+    case 415: return Code::kInvalid;
     case 401: return Code::kUnauthenticated;
     case 403: return Code::kDenied;
     case 404: return Code::kNotFound;
@@ -51,7 +55,8 @@ Code code_of_status(int status) {
     case 413: return Code::kTooLarge;
     case 429: return Code::kExhausted;
     case 501: return Code::kUnsupported;
-    case 502: case 503: return Code::kUnavailable;
+    case 502:
+    case 503: return Code::kUnavailable;
     case 504: return Code::kDeadline;
     case 507: return Code::kNoSpace;
     default: return Code::kInternal;
@@ -78,7 +83,8 @@ std::string text_at(const json::value& value, std::string_view key, std::string_
 std::int64_t number_at(const json::value& value, std::string_view key, std::int64_t fallback) {
   const json::value* found = find_at(value, key);
   if (found == nullptr) return fallback;
-  if (found->is_string()) return parse_number<std::int64_t>(std::string_view(found->as_string())).value_or(fallback);
+  if (found->is_string())
+    return parse_number<std::int64_t>(std::string_view(found->as_string())).value_or(fallback);
   boost::system::error_code failure;
   auto number = found->to_number<std::int64_t>(failure);
   return failure ? fallback : number;
@@ -114,7 +120,10 @@ Result<std::shared_ptr<ApiClient>> ApiClient::open(Session& session, const std::
 }
 
 ApiClient::ApiClient(Session& session, Target target, Url api, Url sandbox)
-    : session_(session), target_(std::move(target)), api_url_(std::move(api)), sandbox_url_(std::move(sandbox)) {
+    : session_(session),
+      target_(std::move(target)),
+      api_url_(std::move(api)),
+      sandbox_url_(std::move(sandbox)) {
   api_ = http::make_client(connector(api_url_));
   sandbox_ = http::make_client(connector(sandbox_url_));
 }
@@ -145,7 +154,8 @@ Task<Result<net::StreamPtr>> ApiClient::connect(Url url) {
   co_return std::move(*secure);
 }
 
-Task<Result<ApiReply>> ApiClient::call(std::string method, std::string path, std::optional<json::value> body) {
+Task<Result<ApiReply>> ApiClient::call(std::string method, std::string path,
+                                       std::optional<json::value> body) {
   http::RequestHead head;
   head.method = method;
   head.target = api_url_.path + path;
@@ -169,7 +179,8 @@ Task<Result<ApiReply>> ApiClient::call(std::string method, std::string path, std
   if (answer->body.empty()) co_return reply;
   boost::system::error_code failure;
   reply.body = json::parse(answer->body, failure);
-  if (failure) co_return make_error(Code::kCorrupt, "{}: the answer is not JSON: {}", what, failure.message());
+  if (failure)
+    co_return make_error(Code::kCorrupt, "{}: the answer is not JSON: {}", what, failure.message());
   co_return reply;
 }
 
@@ -178,7 +189,9 @@ Task<Result<json::array>> ApiClient::list(std::string path) {
   std::string token;
   do {
     std::string page = path;
-    if (!token.empty()) page += (path.find('?') == std::string::npos ? "?" : "&") + ("nextToken=" + http::percent_encode(token));
+    if (!token.empty())
+      page +=
+          (path.find('?') == std::string::npos ? "?" : "&") + ("nextToken=" + http::percent_encode(token));
     CO_TRY(ApiReply reply, co_await call("GET", page));
     json::array* items = reply.body.if_array();
     if (items == nullptr) co_return make_error(Code::kCorrupt, "GET {}: the answer is no list", path);
@@ -188,7 +201,8 @@ Task<Result<json::array>> ApiClient::list(std::string path) {
   co_return all;
 }
 
-Task<Result<std::unique_ptr<http::ClientExchange>>> ApiClient::start_in_sandbox(std::string sandbox, std::uint16_t port,
+Task<Result<std::unique_ptr<http::ClientExchange>>> ApiClient::start_in_sandbox(std::string sandbox,
+                                                                                std::uint16_t port,
                                                                                 http::RequestHead head) {
   head.authority = sandbox_url_.authority();
   head.target = sandbox_url_.path + head.target;

@@ -3,11 +3,11 @@
 // ApiClient: calls of the control plane and of guest daemons through ingress, over one installation's port.
 #pragma once
 
-#include <boost/json/value.hpp>
-
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <boost/json/value.hpp>
 
 #include "apps/cli/session.h"
 #include "apps/cli/target.h"
@@ -29,13 +29,16 @@ class ApiClient {
   static Result<std::shared_ptr<ApiClient>> open(Session& session, const std::string& instance);
   ApiClient(Session& session, Target target, Url api, Url sandbox);
 
-  // One call with the user's key. A status of 400 or more becomes an Error with the server's message, word and hint.
-  Task<Result<ApiReply>> call(std::string method, std::string path, std::optional<json::value> body = std::nullopt);
+  // One call with the user's key. A status of 400 or more becomes an Error with the server's message, word
+  // and hint.
+  Task<Result<ApiReply>> call(std::string method, std::string path,
+                              std::optional<json::value> body = std::nullopt);
   // All pages of a list, at most `kMaxListed` items.
   Task<Result<json::array>> list(std::string path);
 
   // Starts a request to `port` of a sandbox. `headers` of the caller are kept; routing headers are added.
-  Task<Result<std::unique_ptr<http::ClientExchange>>> start_in_sandbox(std::string sandbox, std::uint16_t port,
+  Task<Result<std::unique_ptr<http::ClientExchange>>> start_in_sandbox(std::string sandbox,
+                                                                       std::uint16_t port,
                                                                        http::RequestHead head);
   const Target& target() const { return target_; }
   Session& session() { return session_; }

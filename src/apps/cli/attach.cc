@@ -6,8 +6,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <cerrno>
+
+#include <boost/json.hpp>
 
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/input_pump.h"
@@ -78,6 +79,9 @@ Task<> send_input(AttachmentPtr a) {
 
 Task<> pass_signal(AttachmentPtr a, int number) {
   auto sent = co_await a->stream->send_signal(number);
+  // A sandbox that was started by an older Atoll knows only the two signals of E2B.
+  bool unknown = !sent.ok() && sent.error().code() == Code::kInvalid && number != SIGTERM;
+  if (unknown) sent = co_await a->stream->send_signal(SIGTERM);
   if (!sent.ok() && !a->over && sent.error().code() != Code::kNotFound) note(*a, sent.error().message());
 }
 
@@ -103,18 +107,22 @@ void on_signal(const AttachmentPtr& a, int number) {
   }
   if (number == SIGUSR1 || number == SIGUSR2) return session.spawn("signal", pass_signal(a, number));
   a->last_signal = number;
-  if (++a->signals_seen == 1) session.spawn("signal", pass_signal(a, number));
-  else if (a->signals_seen == 2) session.spawn("kill", kill_and_leave(a));
-  else a->stream->interrupt();
+  if (++a->signals_seen == 1)
+    session.spawn("signal", pass_signal(a, number));
+  else if (a->signals_seen == 2)
+    session.spawn("kill", kill_and_leave(a));
+  else
+    a->stream->interrupt();
 }
 
-// Pushes the sandbox's deadline on, so that it cannot fall in the middle of a command. `connect` never shortens it.
+// Pushes the sandbox's deadline on, so that it cannot fall in the middle of a command. `connect` never
+// shortens it.
 Task<> extend_deadline(AttachmentPtr a) {
   std::string path = "/sandboxes/" + a->guest->sandbox() + "/connect";
   while (!a->over) {
     json::value body = json::object({{"timeout", kExtendSeconds}});
     auto extended = co_await a->guest->api().call("POST", path, std::move(body));
-    (void)extended;  // control may be restarting; the next round tries again
+    (void)extended;          // control may be restarting; the next round tries again
     if (a->over) co_return;  // ended while the call was under way: nobody will notify again
     co_await a->ended.wait_until(Steady::now() + kExtendEvery);
   }
@@ -123,14 +131,20 @@ Task<> extend_deadline(AttachmentPtr a) {
 std::string event_json(const ProcessEvent& event, const ProcessStream& stream) {
   using Kind = ProcessEvent::Kind;
   if (event.kind == Kind::kEnded) {
-    json::object end{{"event", "end"}, {"outcome", how_name(event.end.how)}, {"exit_code", event.end.exit_code}};
+    json::object end{
+        {"event", "end"}, {"outcome", how_name(event.end.how)}, {"exit_code", event.end.exit_code}};
     if (event.end.signal != 0) end["signal"] = event.end.signal;
     if (stream.lost_bytes() != 0) end["lost_bytes"] = stream.lost_bytes();
     return json::serialize(end) + "\n";
   }
   json::object line;
-  line["event"] = event.kind == Kind::kStderr ? "stderr" : event.kind == Kind::kTerminal ? "terminal" : "stdout";
-  if (valid_utf8(event.data)) line["text"] = event.data; else line["base64"] = base64_encode(event.data);
+  line["event"] = event.kind == Kind::kStderr     ? "stderr"
+                  : event.kind == Kind::kTerminal ? "terminal"
+                                                  : "stdout";
+  if (valid_utf8(event.data))
+    line["text"] = event.data;
+  else
+    line["base64"] = base64_encode(event.data);
   return json::serialize(line) + "\n";
 }
 
@@ -150,7 +164,8 @@ int final_status(const Attachment& a, const ProcessEnd& end) {
   if (end.how == How::kOutOfMemory) note(a, "the command was ended because the sandbox ran out of memory");
   if (end.how == How::kKilled && end.signal == 0) note(a, "the command was killed");
   if (a.stream->lost_bytes() != 0) {
-    note(a, fmt::format("{} bytes of output were lost while the connection was down", a.stream->lost_bytes()));
+    note(a,
+         fmt::format("{} bytes of output were lost while the connection was down", a.stream->lost_bytes()));
   }
   return exit_status(end);
 }
@@ -187,7 +202,7 @@ std::optional<int> start_failure(const Error& error) {
 }  // namespace
 
 bool stdin_has_data() {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(STDIN_FILENO, &info) != 0 || is_terminal(STDIN_FILENO)) return false;
   bool null_device = S_ISCHR(info.st_mode) && major(info.st_rdev) == 1 && minor(info.st_rdev) == 3;
   return !null_device;
@@ -205,7 +220,8 @@ Task<Result<int>> attach(std::shared_ptr<GuestClient> guest, AttachOptions optio
   }
   a->stream = std::move(*stream);
   if (a->options.terminal) CO_TRY_VOID(a->raw.enter());
-  a->session().on_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT}, [a](int number) { on_signal(a, number); });
+  a->session().on_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT},
+                          [a](int number) { on_signal(a, number); });
   if (a->options.forward_stdin || a->options.terminal) {
     a->input = std::make_unique<InputPump>(a->session().executor(), STDIN_FILENO);
     a->session().spawn("input", send_input(a));

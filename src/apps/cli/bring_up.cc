@@ -34,18 +34,21 @@ struct Directory {
 };
 
 Result<void> ensure_one(const Directory& directory, const passwd& user, const Tell& tell) {
-  struct stat before {};
+  struct stat before{};
   bool existed = ::lstat(directory.path.c_str(), &before) == 0;
-  if (existed && !S_ISDIR(before.st_mode)) return make_error(Code::kConflict, "{} exists and is no directory", directory.path);
+  if (existed && !S_ISDIR(before.st_mode))
+    return make_error(Code::kConflict, "{} exists and is no directory", directory.path);
   TRY_VOID(make_directories(directory.path, directory.mode));
   uid_t uid = directory.of_user ? user.pw_uid : 0;
   gid_t gid = directory.of_user ? user.pw_gid : 0;
   bool right = existed && before.st_uid == uid && (before.st_mode & 07777) == directory.mode;
   if (right) return success();
-  if (::chown(directory.path.c_str(), uid, gid) != 0) return Error::from_errno(errno, "change the owner of " + directory.path);
-  if (::chmod(directory.path.c_str(), directory.mode) != 0) return Error::from_errno(errno, "change the mode of " + directory.path);
-  tell(fmt::format("{} directory {} ({:04o}, {})", existed ? "corrected" : "made", directory.path, directory.mode,
-                   directory.of_user ? user.pw_name : "root"));
+  if (::chown(directory.path.c_str(), uid, gid) != 0)
+    return Error::from_errno(errno, "change the owner of " + directory.path);
+  if (::chmod(directory.path.c_str(), directory.mode) != 0)
+    return Error::from_errno(errno, "change the mode of " + directory.path);
+  tell(fmt::format("{} directory {} ({:04o}, {})", existed ? "corrected" : "made", directory.path,
+                   directory.mode, directory.of_user ? user.pw_name : "root"));
   return success();
 }
 
@@ -59,7 +62,8 @@ std::vector<std::string> supervisor_arguments(const Config& config) {
 [[noreturn]] void exec_supervisor(const std::vector<std::string>& arguments, const std::string& log_path) {
   int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
   int null_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (log < 0 || null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0) ::_exit(127);
+  if (log < 0 || null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0)
+    ::_exit(127);
   std::string name = "atoll";
   std::vector<char*> argv{name.data()};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -101,11 +105,12 @@ Error daemon_failed(const Config& config, const std::string& name) {
       .with_hint("'sudo atoll doctor' looks for the cause; nothing was left running");
 }
 
-std::string start_failure(const Config& config, const SupervisorState& state) {
-  for (const DaemonState& daemon : state.daemons) {
-    if (daemon.restarts >= kDeathsAllowed) return daemon.name;
+// The daemon that has died again and again since `before`, empty when none has.
+std::string dying_daemon(const SupervisorState& before, const SupervisorState& now) {
+  for (std::size_t i = 0; i < now.daemons.size(); ++i) {
+    unsigned earlier = i < before.daemons.size() ? before.daemons[i].restarts : 0;
+    if (now.daemons[i].restarts >= earlier + kDeathsAllowed) return now.daemons[i].name;
   }
-  (void)config;
   return {};
 }
 
@@ -115,11 +120,12 @@ Result<void> ensure_user(const Config& config, const Tell& tell) {
   if (::getpwnam(config.user.c_str()) != nullptr) return success();
   std::string useradd = find_program("useradd");
   if (useradd.empty()) {
-    return make_error(Code::kNotFound, "the system user '{}' does not exist and useradd is not here to make it", config.user)
+    return make_error(Code::kNotFound,
+                      "the system user '{}' does not exist and useradd is not here to make it", config.user)
         .with_hint("install the package passwd, or name another user with --user");
   }
-  TRY_VOID(run_program(useradd, {"--system", "--user-group", "--no-create-home", "--home-dir", config.data_dir, "--shell",
-                                 "/usr/sbin/nologin", config.user}));
+  TRY_VOID(run_program(useradd, {"--system", "--user-group", "--no-create-home", "--home-dir",
+                                 config.data_dir, "--shell", "/usr/sbin/nologin", config.user}));
   tell(fmt::format("made system user {}", config.user));
   return success();
 }
@@ -149,12 +155,20 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
     if (!state->listen.empty()) started.config.listen = state->listen;
     return started;
   }
+  if (run_by_others(config)) {
+    tell("the daemons are run by something else (systemd?): they are left to it");
+    started.was_running = true;
+    return started;
+  }
   // Daemons that outlived their supervisor keep their ports.
   bool orphans = state.ok() && !state->listen.empty() &&
-                 std::any_of(state->daemons.begin(), state->daemons.end(), [](const DaemonState& d) { return is_running(d.process); });
+                 std::any_of(state->daemons.begin(), state->daemons.end(),
+                             [](const DaemonState& d) { return is_running(d.process); });
   if (orphans) started.config.listen = state->listen;
   TRY_VOID(choose_ports(started.config));
-  TRY_VOID(daemon_specs(started.config).ok() ? success() : Result<void>(daemon_specs(started.config).error()));
+  TRY_VOID(ensure_local_address(started.config));
+  TRY_VOID(daemon_specs(started.config).ok() ? success()
+                                             : Result<void>(daemon_specs(started.config).error()));
   TRY(started.child, fork_supervisor(started.config, foreground));
   auto deadline = Steady::now() + kStartLimit;
   for (;;) {
@@ -163,7 +177,8 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
     if (Steady::now() > deadline) return daemon_failed(config, "supervisor");
     ::poll(nullptr, 0, static_cast<int>(kPoll.count()));
   }
-  tell(orphans ? "started the supervisor, which took over the daemons" : "started the supervisor, runner and control");
+  tell(orphans ? "started the supervisor, which took over the daemons"
+               : "started the supervisor, runner and control");
   return started;
 }
 
@@ -183,18 +198,22 @@ Result<Target> bootstrap_target(const Config& config) {
 Task<Result<void>> wait_until_serving(Session& session, const Config& config) {
   auto deadline = Steady::now() + kStartLimit;
   std::string last = "control has not answered yet";
+  auto before = load_state(config.run_dir);
   while (Steady::now() < deadline) {
     auto state = load_state(config.run_dir);
-    if (!state.ok() || !is_running(state->process)) co_return daemon_failed(config, "supervisor");
-    std::string failed = start_failure(config, *state);
-    if (!failed.empty()) co_return daemon_failed(config, failed);
+    if (state.ok()) {
+      std::string failed =
+          is_running(state->process) ? dying_daemon(before.ok() ? *before : *state, *state) : "supervisor";
+      if (!failed.empty()) co_return daemon_failed(config, failed);
+    }
     auto target = bootstrap_target(config);
     if (target.ok()) {
       CO_TRY(Url url, parse_url(target->api_url));
       auto api = std::make_shared<ApiClient>(session, *target, url, url);
       auto status = co_await api->call("GET", "/v1/status");
       const json::value* runner = status.ok() ? find_at(status->body, "runner") : nullptr;
-      if (runner != nullptr && flag_at(*runner, "connected") && flag_at(status->body, "reconciled", true)) co_return success();
+      if (runner != nullptr && flag_at(*runner, "connected") && flag_at(status->body, "reconciled", true))
+        co_return success();
       last = status.ok() ? "control is not connected to the runner" : status.error().message();
     }
     co_await async::sleep_for(kPoll);

@@ -22,17 +22,18 @@ Result<void> ensure_directories(const Config& config, const Tell& tell);
 enum class Foreground : bool { kNo, kYes };
 struct Started {
   bool was_running = false;
-  pid_t child = -1;      // of kForeground: the supervisor, our child
-  Config config;         // with the ports that are in force
+  pid_t child = -1;  // of kForeground: the supervisor, our child
+  Config config;     // with the ports that are in force
 };
-// Starts the supervisor, or finds the one that runs. Only from a single-threaded process.
+// Starts the supervisor, or finds the one that runs. Daemons that something else runs (systemd) are left to
+// it. Only from a single-threaded process.
 Result<Started> ensure_supervisor(const Config& config, Foreground foreground, const Tell& tell);
 
 // Reads what control left for the first user: its address, key and certificate authority.
 Result<Target> bootstrap_target(const Config& config);
 
-// Waits until the API answers and the runner is connected. A daemon that keeps dying ends the wait with its name, the
-// last lines of its log and what to do.
+// Waits until the API answers and the runner is connected. A daemon that keeps dying ends the wait with its
+// name, the last lines of its log and what to do.
 Task<Result<void>> wait_until_serving(Session& session, const Config& config);
 
 }  // namespace atl::cli

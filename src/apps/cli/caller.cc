@@ -23,7 +23,8 @@ Result<Caller> find_caller() {
   bool by_sudo = uid == 0 && sudo_uid != nullptr;
   if (by_sudo) {
     auto number = parse_number<uid_t>(sudo_uid);
-    if (!number) return make_error(Code::kInvalid, "SUDO_UID is '{}', which is no number", printable(sudo_uid));
+    if (!number)
+      return make_error(Code::kInvalid, "SUDO_UID is '{}', which is no number", printable(sudo_uid));
     uid = *number;
   }
   const passwd* entry = ::getpwuid(uid);
@@ -34,9 +35,11 @@ Result<Caller> find_caller() {
   return caller;
 }
 
-Result<void> store_target(const Caller& caller, const std::string& instance, Target target, const std::string& ca_pem) {
+Result<void> store_target(const Caller& caller, const std::string& instance, Target target,
+                          const std::string& ca_pem) {
   auto credentials = load_credentials(caller.credentials);
-  if (!credentials.ok() && credentials.error().code() != Code::kNotFound) return std::move(credentials).error();
+  if (!credentials.ok() && credentials.error().code() != Code::kNotFound)
+    return std::move(credentials).error();
   Credentials all = credentials.ok() ? std::move(*credentials) : Credentials{};
   std::string directory = caller.credentials.substr(0, caller.credentials.rfind('/'));
   target.ca_file = directory + "/" + instance + "-ca.pem";

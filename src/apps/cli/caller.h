@@ -18,8 +18,9 @@ struct Caller {
 };
 Result<Caller> find_caller();
 
-// Adds `target` to the caller's credentials under `instance` and makes it the current one; the authority's certificate,
-// and a bundle of it and the system's, are put beside. Written as that user.
-Result<void> store_target(const Caller& caller, const std::string& instance, Target target, const std::string& ca_pem);
+// Adds `target` to the caller's credentials under `instance` and makes it the current one; the authority's
+// certificate, and a bundle of it and the system's, are put beside. Written as that user.
+Result<void> store_target(const Caller& caller, const std::string& instance, Target target,
+                          const std::string& ca_pem);
 
 }  // namespace atl::cli

@@ -36,9 +36,11 @@ std::string advice(const Target& target) {
       "  in this shell:       eval \"$(atoll env --tls)\"\n"
       "  in Node.js:          export NODE_EXTRA_CA_CERTS={}\n"
       "  in Python, curl:     export SSL_CERT_FILE={}\n"
-      "  on this machine:     sudo cp {} /usr/local/share/ca-certificates/atoll.crt && sudo update-ca-certificates\n"
+      "  on this machine:     sudo cp {} /usr/local/share/ca-certificates/atoll.crt && sudo "
+      "update-ca-certificates\n"
       "  in Firefox, Chrome:  Settings > Certificates > Authorities > Import\n\n"
-      "Names of sandboxes are <port>-<id>.{}. Browsers resolve names below .localhost by themselves; for other\n"
+      "Names of sandboxes are <port>-<id>.{}. Browsers resolve names below .localhost by themselves; for "
+      "other\n"
       "programs install libnss-myhostname, or set E2B_SANDBOX_URL, which needs no names.\n",
       target.ca_file, file, bundle, file, target.domain);
 }
@@ -46,11 +48,15 @@ std::string advice(const Target& target) {
 Result<int> ca(const Options& options, const Globals& globals) {
   TRY(Target target, find_target(globals.instance));
   if (target.ca_file.empty()) {
-    return make_error(Code::kNotFound, "no certificate is known for this installation").with_hint("run 'sudo atoll up' on the machine that serves");
+    return make_error(Code::kNotFound, "no certificate is known for this installation")
+        .with_hint("run 'sudo atoll up' on the machine that serves");
   }
   TRY(std::string pem, sys::read_file(target.ca_file, kMiB));
-  if (globals.json) print_json(json::object({{"path", target.ca_file}, {"bundle", bundle_path(target.ca_file)}, {"pem", pem}}));
-  else write_out(options.pem ? pem : advice(target));
+  if (globals.json)
+    print_json(
+        json::object({{"path", target.ca_file}, {"bundle", bundle_path(target.ca_file)}, {"pem", pem}}));
+  else
+    write_out(options.pem ? pem : advice(target));
   return kExitOk;
 }
 

@@ -16,12 +16,13 @@ void register_completion(Commands& commands) {
       "  atoll completion bash > ~/.local/share/bash-completion/completions/atoll\n"
       "  atoll completion zsh > ~/.zfunc/_atoll";
   auto shell = std::make_shared<std::string>();
-  CLI::App& app = commands.add(nullptr, "completion", "print a completion script for your shell", kExamples,
-                               [shell, &commands](const Globals&) -> Result<int> {
-                                 bool zsh = *shell == "zsh";
-                                 write_out(zsh ? zsh_completion(commands.root()) : bash_completion(commands.root()));
-                                 return kExitOk;
-                               });
+  CLI::App& app =
+      commands.add(nullptr, "completion", "print a completion script for your shell", kExamples,
+                   [shell, &commands](const Globals&) -> Result<int> {
+                     bool zsh = *shell == "zsh";
+                     write_out(zsh ? zsh_completion(commands.root()) : bash_completion(commands.root()));
+                     return kExitOk;
+                   });
   app.add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
 }
 

@@ -29,6 +29,16 @@ struct Options {
   bool recursive = false;  // accepted because fingers type it; directories are always copied whole
 };
 
+// One of the operands is in the sandbox.
+Task<Result<CopyCount>> copy_task(std::shared_ptr<GuestClient> guest, const PathSpec& from,
+                                  const PathSpec& to) {
+  using Kind = PathSpec::Kind;
+  if (to.kind == Kind::kStdio) return copy_to_stdout(guest, from.path);
+  if (from.kind == Kind::kStdio) return copy_from_stdin(guest, to.path);
+  if (from.kind == Kind::kSandbox) return copy_out_of_sandbox(guest, from.path, to.path);
+  return copy_into_sandbox(guest, from.path, to.path);
+}
+
 Task<Result<int>> copy(Session& session, const Options& options, const Globals& globals) {
   using Kind = PathSpec::Kind;
   CO_TRY(PathSpec from, parse_path_spec(options.from));
@@ -37,16 +47,20 @@ Task<Result<int>> copy(Session& session, const Options& options, const Globals& 
   if (out == (to.kind == Kind::kSandbox)) {
     Error error(Code::kInvalid, out ? "both operands are in a sandbox" : "no operand is in a sandbox");
     co_return std::move(error).with_word("usage").with_hint(
-        out ? "go through a pipe: atoll cp ID1:file - | atoll cp - ID2:file" : "write ID:PATH for one of them");
+        out ? "go through a pipe: atoll cp ID1:file - | atoll cp - ID2:file"
+            : "write ID:PATH for one of them");
   }
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(auto guest, co_await GuestClient::open(api, out ? from.sandbox : to.sandbox, options.user));
-  auto task = out ? (to.kind == Kind::kStdio ? copy_to_stdout(guest, from.path) : copy_out_of_sandbox(guest, from.path, to.path))
-                  : (from.kind == Kind::kStdio ? copy_from_stdin(guest, to.path) : copy_into_sandbox(guest, from.path, to.path));
+  const std::string& id = out ? from.sandbox : to.sandbox;
+  CO_TRY(auto guest, co_await GuestClient::open(api, id, options.user));
+  auto task = copy_task(guest, from, to);
   auto count = co_await std::move(task);
   if (!count.ok()) co_return std::move(count).error();
   if (globals.json && to.kind != Kind::kStdio) {
-    print_json(json::object({{"files", count->files}, {"directories", count->directories}, {"bytes", count->bytes}, {"skipped", count->skipped}}));
+    print_json(json::object({{"files", count->files},
+                             {"directories", count->directories},
+                             {"bytes", count->bytes},
+                             {"skipped", count->skipped}}));
   }
   co_return count->skipped > 0 ? kExitUnhealthy : kExitOk;
 }
@@ -60,7 +74,8 @@ void register_cp(Commands& commands) {
                                  return Session().run([&](Session& s) { return copy(s, *options, globals); });
                                });
   app.add_option("-u,--user", options->user, "user in the sandbox")->type_name("NAME");
-  app.add_flag("-r,-R,--recursive", options->recursive, "allowed for habit's sake: directories are always copied whole");
+  app.add_flag("-r,-R,--recursive", options->recursive,
+               "allowed for habit's sake: directories are always copied whole");
   app.add_option("FROM", options->from, "a local path, ID:PATH, or - for standard input")->required();
   app.add_option("TO", options->to, "a local path, ID:PATH, or - for standard output")->required();
 }

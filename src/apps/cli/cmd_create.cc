@@ -9,6 +9,7 @@
 #include "apps/cli/parse.h"
 #include "apps/cli/registry.h"
 #include "apps/cli/sandbox_api.h"
+#include "apps/cli/ticker.h"
 
 namespace atl::cli {
 namespace {
@@ -35,7 +36,9 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
   CO_TRY(create.environment, parse_env(options.env));
   CO_TRY(create.metadata, parse_metadata(options.metadata));
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
+  auto ticker = std::make_unique<Ticker>(session, "creating a sandbox");
   CO_TRY(auto guest, co_await create_sandbox(api, create, std::string()));
+  ticker.reset();
   if (!globals.json) {
     write_out(guest->sandbox() + "\n");
     co_return kExitOk;
@@ -50,12 +53,15 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
 
 void register_create(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& app = commands.add(nullptr, "create", "create a sandbox and print its id", kExamples,
-                               [options](const Globals& globals) -> Result<int> {
-                                 return Session().run([&](Session& s) { return create(s, *options, globals); });
-                               });
-  app.add_option("-T,--template", options->template_name, "what the sandbox starts from (default: base)")->type_name("NAME");
-  app.add_option("--lifetime,--timeout", options->lifetime, "when it is killed (default: 5m)")->type_name("TIME");
+  CLI::App& app =
+      commands.add(nullptr, "create", "create a sandbox and print its id", kExamples,
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return create(s, *options, globals); });
+                   });
+  app.add_option("-T,--template", options->template_name, "what the sandbox starts from (default: base)")
+      ->type_name("NAME");
+  app.add_option("--lifetime,--timeout", options->lifetime, "when it is killed (default: 5m)")
+      ->type_name("TIME");
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "set a variable for every command in it");
   commands.add_list(app, "-m,--metadata", "KEY=VALUE", &options->metadata, "label the sandbox");
   app.add_flag("--no-internet", options->no_internet, "close the sandbox's network");

@@ -27,9 +27,11 @@ struct Options {
 void show(const DownReport& report, bool keep) {
   if (!report.was_running && report.stopped_sandboxes == 0) print_note("Atoll was not running");
   for (const std::string& name : report.stopped_daemons) write_out("stopped " + name + "\n");
-  if (report.stopped_sandboxes > 0) write_out(fmt::format("stopped {} sandboxes\n", report.stopped_sandboxes));
+  if (report.stopped_sandboxes > 0)
+    write_out(fmt::format("stopped {} sandboxes\n", report.stopped_sandboxes));
   if (keep) {
-    write_out(fmt::format("{} sandboxes go on running; 'sudo atoll up' serves them again\n", report.kept_sandboxes));
+    write_out(fmt::format("{} sandboxes go on running; 'sudo atoll up' serves them again\n",
+                          report.kept_sandboxes));
   } else if (report.leftovers.empty()) {
     write_out("nothing is left: no process, cgroup, network link, firewall rule, mount or loop device\n");
   }
@@ -44,8 +46,10 @@ Result<int> down(const Options& options, const Globals& globals) {
                                    [&](const std::string& step) { progress.update(step); }));
   progress.clear();
   if (globals.json) {
-    print_json(json::object({{"was_running", report.was_running}, {"stopped_daemons", json::value_from(report.stopped_daemons)},
-                             {"stopped_sandboxes", report.stopped_sandboxes}, {"kept_sandboxes", report.kept_sandboxes},
+    print_json(json::object({{"was_running", report.was_running},
+                             {"stopped_daemons", json::value_from(report.stopped_daemons)},
+                             {"stopped_sandboxes", report.stopped_sandboxes},
+                             {"kept_sandboxes", report.kept_sandboxes},
                              {"left_over", json::value_from(report.leftovers)}}));
   } else {
     show(report, options.keep);

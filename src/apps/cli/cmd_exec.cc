@@ -28,7 +28,9 @@ struct Options {
 
 Result<AttachOptions> make_attach(const Options& options, const Globals& globals) {
   if (options.command.empty()) {
-    return make_error(Code::kInvalid, "say which command to run").with_word("usage").with_hint("for a shell: atoll shell ID");
+    return make_error(Code::kInvalid, "say which command to run")
+        .with_word("usage")
+        .with_hint("for a shell: atoll shell ID");
   }
   AttachOptions attach;
   attach.json = globals.json;
@@ -55,11 +57,12 @@ Task<Result<int>> exec(Session& session, const Options& options, AttachOptions h
 
 void register_exec(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& app = commands.add(nullptr, "exec", "run a command in a running sandbox", kExamples,
-                               [options](const Globals& globals) -> Result<int> {
-                                 TRY(AttachOptions how, make_attach(*options, globals));
-                                 return Session().run([&](Session& s) { return exec(s, *options, how, globals.instance); });
-                               });
+  CLI::App& app = commands.add(
+      nullptr, "exec", "run a command in a running sandbox", kExamples,
+      [options](const Globals& globals) -> Result<int> {
+        TRY(AttachOptions how, make_attach(*options, globals));
+        return Session().run([&](Session& s) { return exec(s, *options, how, globals.instance); });
+      });
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "set a variable; KEY alone passes yours on");
   app.add_option("-w,--workdir", options->directory, "directory to run in")->type_name("DIR");
   app.add_option("-u,--user", options->user, "user to run as")->type_name("NAME");

@@ -28,7 +28,8 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
     co_return kExitOk;
   }
   write_out(text_at(made.body, "key") + "\n");
-  print_note(fmt::format("this is the only time that the key is shown; 'atoll key revoke {}' ends it", text_at(made.body, "id")));
+  print_note(fmt::format("this is the only time that the key is shown; 'atoll key revoke {}' ends it",
+                         text_at(made.body, "id")));
   co_return kExitOk;
 }
 
@@ -36,15 +37,17 @@ Task<Result<int>> list(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/keys"));
   const json::value* keys = find_at(reply.body, "keys");
-  if (keys == nullptr || !keys->is_array()) co_return make_error(Code::kCorrupt, "GET /v1/keys: no keys in the answer");
+  if (keys == nullptr || !keys->is_array())
+    co_return make_error(Code::kCorrupt, "GET /v1/keys: no keys in the answer");
   if (globals.json) {
     print_json(*keys);
     co_return kExitOk;
   }
   Table table({"ID", "NAME", "KEY", "ROLE", "CREATED"});
   for (const json::value& key : keys->as_array()) {
-    table.add({printable(text_at(key, "id")), printable(text_at(key, "name")), printable(text_at(key, "prefix")) + "…",
-               printable(text_at(key, "role")), printable(text_at(key, "createdAt"))});
+    table.add({printable(text_at(key, "id")), printable(text_at(key, "name")),
+               printable(text_at(key, "prefix")) + "…", printable(text_at(key, "role")),
+               printable(text_at(key, "createdAt"))});
   }
   print_table(table);
   co_return kExitOk;
@@ -55,11 +58,14 @@ Task<Result<int>> revoke(Session& session, const Options& options, const Globals
   std::string path = "/v1/keys/" + http::percent_encode(options.id);
   auto done = co_await api->call("DELETE", path);
   if (!done.ok() && done.error().code() == Code::kNotFound) {
-    co_return make_error(Code::kNotFound, "there is no key {}", printable(options.id)).with_hint("list ids with 'atoll key list'");
+    co_return make_error(Code::kNotFound, "there is no key {}", printable(options.id))
+        .with_hint("list ids with 'atoll key list'");
   }
   if (!done.ok()) co_return std::move(done).error();
-  if (globals.json) print_json(json::object({{"revoked", options.id}}));
-  else write_out("revoked " + options.id + "\n");
+  if (globals.json)
+    print_json(json::object({{"revoked", options.id}}));
+  else
+    write_out("revoked " + options.id + "\n");
   co_return kExitOk;
 }
 
@@ -67,23 +73,28 @@ Task<Result<int>> revoke(Session& session, const Options& options, const Globals
 
 void register_key(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& key = commands.add(nullptr, "key", "make, list and revoke API keys", "  atoll key create ci\n  atoll key list", nullptr);
-  CLI::App& create_app = commands.add(&key, "create", "make a key and print it, once",
-                                      "  # a key for a program\n  export E2B_API_KEY=$(atoll key create ci)",
-                                      [options](const Globals& globals) -> Result<int> {
-                                        return Session().run([&](Session& s) { return create(s, *options, globals); });
-                                      });
+  CLI::App& key = commands.add(nullptr, "key", "make, list and revoke API keys",
+                               "  atoll key create ci\n  atoll key list", nullptr);
+  CLI::App& create_app =
+      commands.add(&key, "create", "make a key and print it, once",
+                   "  # a key for a program\n  export E2B_API_KEY=$(atoll key create ci)",
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return create(s, *options, globals); });
+                   });
   create_app.add_option("NAME", options->name, "what the key is for")->required();
-  create_app.add_option("--role", options->role, "member (default) or admin")->type_name("ROLE")->check(CLI::IsMember({"member", "admin"}));
+  create_app.add_option("--role", options->role, "member (default) or admin")
+      ->type_name("ROLE")
+      ->check(CLI::IsMember({"member", "admin"}));
   create_app.add_option("--tenant", options->tenant, "for this tenant (default: your own)")->type_name("ID");
   commands.add(&key, "list", "show the keys, without their text", "  atoll key list --json",
                [](const Globals& globals) -> Result<int> {
                  return Session().run([&](Session& s) { return list(s, globals); });
                });
-  CLI::App& revoke_app = commands.add(&key, "revoke", "end a key at once", "  atoll key revoke 3f0c…",
-                                      [options](const Globals& globals) -> Result<int> {
-                                        return Session().run([&](Session& s) { return revoke(s, *options, globals); });
-                                      });
+  CLI::App& revoke_app =
+      commands.add(&key, "revoke", "end a key at once", "  atoll key revoke 3f0c…",
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return revoke(s, *options, globals); });
+                   });
   revoke_app.add_option("KEY", options->id, "the key's id, from 'atoll key list'")->required();
 }
 

@@ -24,7 +24,8 @@ struct Options {
 
 Task<Result<int>> kill(Session& session, const Options& options, const Globals& globals) {
   if (options.all != options.sandboxes.empty()) {
-    co_return make_error(Code::kInvalid, "name the sandboxes to kill, or give --all (not both)").with_word("usage");
+    co_return make_error(Code::kInvalid, "name the sandboxes to kill, or give --all (not both)")
+        .with_word("usage");
   }
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   std::vector<std::string> ids = options.sandboxes;
@@ -40,7 +41,8 @@ Task<Result<int>> kill(Session& session, const Options& options, const Globals& 
     if (done.ok()) {
       killed.push_back(json::string(id));
       if (!globals.json) write_out(id + "\n");
-    } else if (!(options.all && done.error().code() == Code::kNotFound)) {  // with --all, one that has just ended is fine
+    } else if (!(options.all &&
+                 done.error().code() == Code::kNotFound)) {  // with --all, one that has just ended is fine
       progress.clear();
       print_error(done.error(), globals.json);
       status = kExitAtoll;

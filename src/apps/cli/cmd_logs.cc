@@ -44,7 +44,8 @@ void show(const json::value& entry, bool as_json) {
   const json::value* list = find_at(entry, "fields");
   if (list != nullptr && list->is_object()) {
     for (const auto& item : list->as_object()) {
-      std::string value = item.value().is_string() ? std::string(item.value().as_string()) : json::serialize(item.value());
+      std::string value =
+          item.value().is_string() ? std::string(item.value().as_string()) : json::serialize(item.value());
       fields += fmt::format(" {}={}", std::string_view(item.key()), value);
     }
   }
@@ -54,15 +55,17 @@ void show(const json::value& entry, bool as_json) {
                         printable(text_at(entry, "message")), printable(fields)));
 }
 
-// Entries at or after `cursor` (milliseconds); moves the cursor on and drops what was shown already. Entries of one
-// millisecond are told apart by their text.
+// Entries at or after `cursor` (milliseconds); moves the cursor on and drops what was shown already. Entries
+// of one millisecond are told apart by their text.
 struct Position {
   std::int64_t cursor = 0;
   std::vector<std::string> shown;  // serialised entries of the cursor's millisecond
 };
 
-Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Options& options, bool as_json, Position& at) {
-  std::string path = fmt::format("/v2/sandboxes/{}/logs?direction=forward&limit={}&cursor={}", options.sandbox, kPage, at.cursor);
+Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Options& options, bool as_json,
+                                    Position& at) {
+  std::string path = fmt::format("/v2/sandboxes/{}/logs?direction=forward&limit={}&cursor={}",
+                                 options.sandbox, kPage, at.cursor);
   if (!options.level.empty()) path += "&level=" + http::percent_encode(options.level);
   if (!options.search.empty()) path += "&search=" + http::percent_encode(options.search);
   CO_TRY(ApiReply reply, co_await api->call("GET", path));
@@ -87,7 +90,8 @@ Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Option
 
 Task<Result<int>> logs(Session& session, const Options& options, const Globals& globals) {
   if (!model::valid_sandbox_id(options.sandbox)) {
-    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(options.sandbox)).with_hint("list ids with 'atoll ps'");
+    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(options.sandbox))
+        .with_hint("list ids with 'atoll ps'");
   }
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   Position at;
@@ -116,7 +120,8 @@ void register_logs(Commands& commands) {
                                  return Session().run([&](Session& s) { return logs(s, *options, globals); });
                                });
   app.add_flag("-f,--follow", options->follow, "go on until the sandbox ends");
-  app.add_option("--level", options->level, "at least this level: debug, info, warn, error")->type_name("LEVEL");
+  app.add_option("--level", options->level, "at least this level: debug, info, warn, error")
+      ->type_name("LEVEL");
   app.add_option("--search", options->search, "only entries that hold this text")->type_name("TEXT");
   app.add_option("ID", options->sandbox, "the sandbox")->required();
 }

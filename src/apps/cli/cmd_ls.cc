@@ -29,9 +29,14 @@ struct Options {
 };
 
 json::value entry_json(const RemoteEntry& entry) {
-  json::object out{{"name", entry.name}, {"path", entry.path}, {"type", entry.directory ? "directory" : "file"},
-                   {"size", entry.size}, {"mode", fmt::format("{:04o}", entry.mode)}, {"owner", entry.owner},
-                   {"group", entry.group}, {"modified", entry.modified}};
+  json::object out{{"name", entry.name},
+                   {"path", entry.path},
+                   {"type", entry.directory ? "directory" : "file"},
+                   {"size", entry.size},
+                   {"mode", fmt::format("{:04o}", entry.mode)},
+                   {"owner", entry.owner},
+                   {"group", entry.group},
+                   {"modified", entry.modified}};
   if (!entry.link_target.empty()) out["link_target"] = entry.link_target;
   return out;
 }
@@ -49,7 +54,8 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
   // A bare id means its home directory; nothing local can be meant here.
   bool bare = options.where.find(':') == std::string::npos;
   CO_TRY(PathSpec where, parse_path_spec(bare ? options.where + ":" : options.where));
-  if (where.kind != PathSpec::Kind::kSandbox) co_return make_error(Code::kInvalid, "write ID:PATH").with_word("usage");
+  if (where.kind != PathSpec::Kind::kSandbox)
+    co_return make_error(Code::kInvalid, "write ID:PATH").with_word("usage");
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   CO_TRY(auto guest, co_await GuestClient::open(api, where.sandbox, options.user));
   CO_TRY(RemoteEntry base, co_await guest->stat(where.path));
@@ -69,8 +75,8 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
   for (const RemoteEntry& entry : entries) {
     std::string name = shown_name(entry, base.path, options.depth);
     if (!options.details) write_out(name + "\n");
-    table.add({printable(entry.permissions), printable(entry.owner), printable(entry.group), fmt::format("{}", entry.size),
-               printable(entry.modified.substr(0, 19)), name});
+    table.add({printable(entry.permissions), printable(entry.owner), printable(entry.group),
+               fmt::format("{}", entry.size), printable(entry.modified.substr(0, 19)), name});
   }
   if (options.details) print_table(table);
   co_return kExitOk;
@@ -85,7 +91,9 @@ void register_ls(Commands& commands) {
                                  return Session().run([&](Session& s) { return list(s, *options, globals); });
                                });
   app.add_option("-u,--user", options->user, "user in the sandbox")->type_name("NAME");
-  app.add_option("--depth", options->depth, "levels of directories to show (default: 1)")->type_name("N")->check(CLI::Range(1, 64));
+  app.add_option("--depth", options->depth, "levels of directories to show (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
   app.add_flag("-l", options->details, "with mode, owner, size and time");
   app.add_option("WHERE", options->where, "ID or ID:PATH")->required();
 }

@@ -50,17 +50,20 @@ std::string labels(const json::value& sandbox) {
   if (metadata == nullptr || !metadata->is_object()) return out;
   for (const auto& item : metadata->as_object()) {
     if (!item.value().is_string()) continue;
-    out += fmt::format("{}{}={}", out.empty() ? "" : ",", std::string_view(item.key()), std::string_view(item.value().as_string()));
+    out += fmt::format("{}{}={}", out.empty() ? "" : ",", std::string_view(item.key()),
+                       std::string_view(item.value().as_string()));
   }
   return printable(out);
 }
 
-// The filter in the encoding of the E2B clients: pairs encoded one by one, joined, then encoded as one query value.
+// The filter in the encoding of the E2B clients: pairs encoded one by one, joined, then encoded as one query
+// value.
 Result<std::string> list_path(const Options& options) {
   TRY(auto wanted, parse_metadata(options.metadata));
   std::string pairs;
   for (const auto& [key, value] : wanted) {
-    pairs += fmt::format("{}{}={}", pairs.empty() ? "" : "&", http::percent_encode(key), http::percent_encode(value));
+    pairs += fmt::format("{}{}={}", pairs.empty() ? "" : "&", http::percent_encode(key),
+                         http::percent_encode(value));
   }
   if (pairs.empty()) return std::string("/v2/sandboxes?limit=100");
   return "/v2/sandboxes?limit=100&metadata=" + http::percent_encode(http::percent_encode(pairs));
@@ -81,8 +84,9 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
       continue;
     }
     std::string name = text_at(sandbox, "alias", text_at(sandbox, "templateID"));
-    table.add({id, printable(name), printable(text_at(sandbox, "state")), age_of(text_at(sandbox, "startedAt")),
-               left_until(text_at(sandbox, "endAt")), labels(sandbox)});
+    table.add({id, printable(name), printable(text_at(sandbox, "state")),
+               age_of(text_at(sandbox, "startedAt")), left_until(text_at(sandbox, "endAt")),
+               labels(sandbox)});
   }
   if (!options.quiet) print_table(table);
   co_return kExitOk;

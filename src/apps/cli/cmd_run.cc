@@ -14,18 +14,21 @@
 #include "apps/cli/registry.h"
 #include "apps/cli/sandbox_api.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/ticker.h"
 
 namespace atl::cli {
 namespace {
 
-// While a command is attached the deadline is pushed on again and again; if we are killed, the sandbox goes soon.
+// While a command is attached the deadline is pushed on again and again; if we are killed, the sandbox goes
+// soon.
 constexpr std::chrono::seconds kLease(120);
 
 constexpr char kExamples[] =
     "  # one command in a fresh sandbox that is gone afterwards\n"
     "  atoll run python3 -c 'print(1)'\n"
     "  # feed it, give it a variable and at most a minute\n"
-    "  cat data.csv | atoll run --env MODE=fast --timeout 1m python3 -c 'import sys; print(len(sys.stdin.read()))'\n"
+    "  cat data.csv | atoll run --env MODE=fast --timeout 1m python3 -c 'import sys; "
+    "print(len(sys.stdin.read()))'\n"
     "  # a shell to play in\n"
     "  atoll run -t bash\n"
     "  # keep the sandbox for an hour and look into it later\n"
@@ -51,7 +54,9 @@ struct Plan {
 
 Result<Plan> make_plan(const Options& options, const Globals& globals) {
   if (options.command.empty()) {
-    return make_error(Code::kInvalid, "say which command to run").with_word("usage").with_hint("for example: atoll run python3 -c 'print(1)'");
+    return make_error(Code::kInvalid, "say which command to run")
+        .with_word("usage")
+        .with_hint("for example: atoll run python3 -c 'print(1)'");
   }
   Plan plan;
   plan.create.template_name = options.template_name;
@@ -85,8 +90,11 @@ Task<> destroy(std::shared_ptr<ApiClient> api, std::string sandbox) {
 
 Task<> keep(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime) {
   auto set = co_await set_lifetime(api, sandbox, lifetime);
-  if (set.ok()) print_note(fmt::format("sandbox {} stays for {}; 'atoll shell {}' enters it", sandbox, format_duration(lifetime), sandbox));
-  else print_note(fmt::format("sandbox {} could not be kept: {}", sandbox, set.error().message()));
+  if (set.ok())
+    print_note(fmt::format("sandbox {} stays for {}; 'atoll shell {}' enters it", sandbox,
+                           format_duration(lifetime), sandbox));
+  else
+    print_note(fmt::format("sandbox {} could not be kept: {}", sandbox, set.error().message()));
 }
 
 Task<Result<int>> run(Session& session, Plan plan, std::string instance) {
@@ -94,12 +102,18 @@ Task<Result<int>> run(Session& session, Plan plan, std::string instance) {
   // Until the command runs, a signal only makes us tidy up and leave.
   int early_signal = 0;
   session.on_signals({SIGINT, SIGTERM, SIGHUP}, [&early_signal](int number) { early_signal = number; });
-  CO_TRY(auto guest, co_await create_sandbox(api, plan.create, plan.user));
+  auto ticker = std::make_unique<Ticker>(session, "creating a sandbox");
+  auto created = co_await create_sandbox(api, plan.create, plan.user);
+  ticker.reset();
+  if (!created.ok()) co_return std::move(created).error();
+  auto guest = std::move(*created);
   Result<int> status = kExitSignalBase + early_signal;
   if (early_signal == 0) status = co_await attach(guest, plan.attach);
   std::string id = guest->sandbox();
-  if (plan.keep && status.ok()) co_await keep(api, id, plan.lifetime);
-  else co_await destroy(api, id);
+  if (plan.keep && status.ok())
+    co_await keep(api, id, plan.lifetime);
+  else
+    co_await destroy(api, id);
   co_return status;
 }
 
@@ -109,7 +123,8 @@ Result<void> want_terminal(bool wanted, AttachOptions& attach) {
   if (!wanted) return success();
   auto size = terminal_size(STDIN_FILENO);
   if (!size || !is_terminal(STDIN_FILENO)) {
-    return make_error(Code::kInvalid, "standard input is no terminal").with_hint("leave -t out, or run it from a terminal");
+    return make_error(Code::kInvalid, "standard input is no terminal")
+        .with_hint("leave -t out, or run it from a terminal");
   }
   attach.terminal = true;
   attach.spec.terminal = size;
@@ -121,20 +136,24 @@ Result<void> want_terminal(bool wanted, AttachOptions& attach) {
 
 void register_run(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& run_app = commands.add(nullptr, "run", "run a command in a fresh sandbox, then destroy it", kExamples,
-                                   [options](const Globals& globals) -> Result<int> {
-                                     TRY(Plan plan, make_plan(*options, globals));
-                                     return Session().run([&](Session& session) { return run(session, plan, globals.instance); });
-                                   });
-  run_app.add_option("-T,--template", options->template_name, "what the sandbox starts from (default: base)")->type_name("NAME");
-  commands.add_list(run_app, "-e,--env", "KEY=VALUE", &options->env, "set a variable; KEY alone passes yours on");
+  CLI::App& run_app = commands.add(
+      nullptr, "run", "run a command in a fresh sandbox, then destroy it", kExamples,
+      [options](const Globals& globals) -> Result<int> {
+        TRY(Plan plan, make_plan(*options, globals));
+        return Session().run([&](Session& session) { return run(session, plan, globals.instance); });
+      });
+  run_app.add_option("-T,--template", options->template_name, "what the sandbox starts from (default: base)")
+      ->type_name("NAME");
+  commands.add_list(run_app, "-e,--env", "KEY=VALUE", &options->env,
+                    "set a variable; KEY alone passes yours on");
   commands.add_list(run_app, "-m,--metadata", "KEY=VALUE", &options->metadata, "label the sandbox");
   run_app.add_option("-w,--workdir", options->directory, "directory to run in")->type_name("DIR");
   run_app.add_option("-u,--user", options->user, "user to run as")->type_name("NAME");
   run_app.add_option("--timeout", options->timeout, "end the command after this time")->type_name("TIME");
   run_app.add_flag("-t,--tty", options->terminal, "give it a terminal");
   run_app.add_flag("--keep", options->keep, "leave the sandbox running afterwards");
-  run_app.add_option("--lifetime", options->lifetime, "with --keep: for how long (default: 5m)")->type_name("TIME");
+  run_app.add_option("--lifetime", options->lifetime, "with --keep: for how long (default: 5m)")
+      ->type_name("TIME");
   run_app.add_flag("-n,--no-stdin", options->no_stdin, "do not pass standard input on");
   run_app.add_flag("--no-internet", options->no_internet, "close the sandbox's network");
   commands.take_rest(run_app, "COMMAND [ARGUMENT...]", &options->command);

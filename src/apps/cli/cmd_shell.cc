@@ -40,10 +40,11 @@ Task<Result<int>> shell(Session& session, const Options& options, std::string in
 
 void register_shell(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& app = commands.add(nullptr, "shell", "open a terminal in a running sandbox", kExamples,
-                               [options](const Globals& globals) -> Result<int> {
-                                 return Session().run([&](Session& s) { return shell(s, *options, globals.instance); });
-                               });
+  CLI::App& app =
+      commands.add(nullptr, "shell", "open a terminal in a running sandbox", kExamples,
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return shell(s, *options, globals.instance); });
+                   });
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "set a variable; KEY alone passes yours on");
   app.add_option("-u,--user", options->user, "user to work as")->type_name("NAME");
   app.add_option("-w,--workdir", options->directory, "directory to begin in")->type_name("DIR");

@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kExamples[] =
     "  atoll status\n"
-    "  # for a monitor: exit status 0 when all is well, 1 when something is missing, 125 when nothing answers\n"
+    "  # for a monitor: exit status 0 when all is well, 1 when something is missing, 125 when nothing "
+    "answers\n"
     "  atoll status --json > /dev/null";
 
 std::string joined(const json::value& parent, std::string_view key) {
@@ -32,14 +33,19 @@ std::string joined(const json::value& parent, std::string_view key) {
   return out.empty() ? "none" : out;
 }
 
-std::string line(std::string_view name, std::string_view value) { return fmt::format("{:<12}{}\n", name, value); }
+std::string line(std::string_view name, std::string_view value) {
+  return fmt::format("{:<12}{}\n", name, value);
+}
 
 std::string daemon_lines(const Result<SupervisorState>& state) {
   if (!state.ok()) return line("supervisor", "none here (systemd, or another machine)");
-  std::string out = line("supervisor", is_running(state->process) ? fmt::format("pid {}", state->process.pid) : "dead");
+  std::string out =
+      line("supervisor", is_running(state->process) ? fmt::format("pid {}", state->process.pid) : "dead");
   for (const DaemonState& daemon : state->daemons) {
     auto up = std::chrono::duration_cast<std::chrono::seconds>(system_clock().now() - daemon.since);
-    std::string text = is_running(daemon.process) ? fmt::format("pid {}, up {}", daemon.process.pid, format_duration(up)) : "down";
+    std::string text = is_running(daemon.process)
+                           ? fmt::format("pid {}, up {}", daemon.process.pid, format_duration(up))
+                           : "down";
     if (daemon.restarts > 0) text += fmt::format(", restarted {} times", daemon.restarts);
     out += line(daemon.name, text);
   }
@@ -58,11 +64,14 @@ std::string service_lines(const json::value& status) {
                                      connected ? printable(text_at(runner, "version")) : "not connected"));
   out += line("domain", printable(text_at(status, "domain")));
   out += line("tiers", joined(host, "isolation"));
-  out += line("posture", fmt::format("cgroups {}, Landlock {}, missing: {}", printable(text_at(host, "cgroups")),
-                                     number_at(host, "landlockAbi"), joined(host, "missingLayers")));
-  out += line("slots", fmt::format("{} free of {}", number_at(runner, "slotsFree"), number_at(runner, "slotsTotal")));
-  out += line("sandboxes", fmt::format("{} running, {} ready, {} ending, at most {}", number_at(counts, "running"),
-                                       number_at(counts, "ready"), number_at(counts, "ending"), number_at(counts, "limit")));
+  out +=
+      line("posture", fmt::format("cgroups {}, Landlock {}, missing: {}", printable(text_at(host, "cgroups")),
+                                  number_at(host, "landlockAbi"), joined(host, "missingLayers")));
+  out += line("slots",
+              fmt::format("{} free of {}", number_at(runner, "slotsFree"), number_at(runner, "slotsTotal")));
+  out += line("sandboxes", fmt::format("{} running, {} ready, {} ending, at most {}",
+                                       number_at(counts, "running"), number_at(counts, "ready"),
+                                       number_at(counts, "ending"), number_at(counts, "limit")));
   out += line("templates", fmt::format("{}", number_at(status, "templates")));
   return out;
 }
@@ -70,7 +79,8 @@ std::string service_lines(const json::value& status) {
 Task<Result<int>> status(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   const std::string& run_dir = api->target().run_dir;
-  auto state = run_dir.empty() ? Result<SupervisorState>(make_error(Code::kNotFound, "elsewhere")) : load_state(run_dir);
+  auto state = run_dir.empty() ? Result<SupervisorState>(make_error(Code::kNotFound, "elsewhere"))
+                               : load_state(run_dir);
   auto reply = co_await api->call("GET", "/v1/status");
   bool denied = !reply.ok() && reply.error().code() == Code::kDenied;
   if (denied) reply = co_await api->call("GET", "/health");
@@ -83,20 +93,24 @@ Task<Result<int>> status(Session& session, const Globals& globals) {
     print_json(out);
     co_return well ? kExitOk : kExitUnhealthy;
   }
-  std::string verdict = well ? paint(STDOUT_FILENO, Colour::kGreen, "serving") : paint(STDOUT_FILENO, Colour::kRed, "degraded: the runner is not connected");
+  std::string verdict = well ? paint(STDOUT_FILENO, Colour::kGreen, "serving")
+                             : paint(STDOUT_FILENO, Colour::kRed, "degraded: the runner is not connected");
   write_out(line("atoll", fmt::format("{} at {}", verdict, api->target().api_url)));
   write_out(daemon_lines(state));
-  if (denied) print_note("this key is no admin's, so only the answer itself can be told");
-  else write_out(service_lines(reply->body));
+  if (denied)
+    print_note("this key is no admin's, so only the answer itself can be told");
+  else
+    write_out(service_lines(reply->body));
   co_return well ? kExitOk : kExitUnhealthy;
 }
 
 }  // namespace
 
 void register_status(Commands& commands) {
-  commands.add(nullptr, "status", "show what runs and how well", kExamples, [](const Globals& globals) -> Result<int> {
-    return Session().run([&](Session& s) { return status(s, globals); });
-  });
+  commands.add(nullptr, "status", "show what runs and how well", kExamples,
+               [](const Globals& globals) -> Result<int> {
+                 return Session().run([&](Session& s) { return status(s, globals); });
+               });
 }
 
 }  // namespace atl::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hidden: `atoll supervise` is what `atoll up` leaves running; `atoll daemon NAME` is what the systemd units start.
+// Hidden: `atoll supervise` is what `atoll up` leaves running; `atoll daemon NAME` is what the systemd units
+// start.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -38,15 +39,18 @@ Result<int> become_daemon(const std::string& name, const MachineOptions& machine
     ::execv(argv[0], argv.data());
     return Error::from_errno(errno, "start " + spec.program);
   }
-  return make_error(Code::kInvalid, "there is no daemon '{}'", name).with_word("usage").with_hint("runner or control");
+  return make_error(Code::kInvalid, "there is no daemon '{}'", name)
+      .with_word("usage")
+      .with_hint("runner or control");
 }
 
 }  // namespace
 
 void register_supervise(Commands& commands) {
   auto machine = std::make_shared<MachineOptions>();
-  CLI::App& app = commands.add(nullptr, "supervise", "keep the daemons of this machine running ('atoll up' starts it)", "",
-                               [machine](const Globals& globals) { return run_supervisor(*machine, globals); });
+  CLI::App& app =
+      commands.add(nullptr, "supervise", "keep the daemons of this machine running ('atoll up' starts it)",
+                   "", [machine](const Globals& globals) { return run_supervisor(*machine, globals); });
   add_machine_options(commands, app, *machine, Declare::kAll);
   commands.hide(app);
 }
@@ -54,9 +58,10 @@ void register_supervise(Commands& commands) {
 void register_daemon(Commands& commands) {
   auto machine = std::make_shared<MachineOptions>();
   auto name = std::make_shared<std::string>();
-  CLI::App& app = commands.add(nullptr, "daemon", "become a daemon, with flags made from the configuration",
-                               "  # as the systemd units do\n  atoll daemon runner\n  atoll daemon control",
-                               [machine, name](const Globals& globals) { return become_daemon(*name, *machine, globals); });
+  CLI::App& app = commands.add(
+      nullptr, "daemon", "become a daemon, with flags made from the configuration",
+      "  # as the systemd units do\n  atoll daemon runner\n  atoll daemon control",
+      [machine, name](const Globals& globals) { return become_daemon(*name, *machine, globals); });
   app.add_option("NAME", *name, "runner or control")->required();
   add_machine_options(commands, app, *machine, Declare::kAll);
   commands.hide(app);

@@ -3,9 +3,10 @@
 // atoll template: what sandboxes start from.
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
-#include <filesystem>
 
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/machine.h"
@@ -29,14 +30,16 @@ struct Options {
 
 std::string alias_of(const json::value& row) {
   const json::value* names = find_at(row, "names");
-  bool named = names != nullptr && names->is_array() && !names->as_array().empty() && names->as_array().front().is_string();
+  bool named = names != nullptr && names->is_array() && !names->as_array().empty() &&
+               names->as_array().front().is_string();
   return named ? std::string(names->as_array().front().as_string()) : text_at(row, "templateID");
 }
 
 Task<Result<json::array>> fetch_templates(std::shared_ptr<ApiClient> api) {
   CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/templates"));
   const json::value* rows = find_at(reply.body, "templates");
-  if (rows == nullptr || !rows->is_array()) co_return make_error(Code::kCorrupt, "GET /v1/templates: no templates in the answer");
+  if (rows == nullptr || !rows->is_array())
+    co_return make_error(Code::kCorrupt, "GET /v1/templates: no templates in the answer");
   co_return rows->as_array();
 }
 
@@ -53,10 +56,12 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
       write_out(printable(alias_of(row)) + "\n");
       continue;
     }
-    table.add({printable(alias_of(row)), printable(text_at(row, "templateID")), fmt::format("{}", number_at(row, "cpuCount")),
+    table.add({printable(alias_of(row)), printable(text_at(row, "templateID")),
+               fmt::format("{}", number_at(row, "cpuCount")),
                format_bytes(static_cast<std::uint64_t>(number_at(row, "memoryMB")) * kMiB),
                format_bytes(static_cast<std::uint64_t>(number_at(row, "diskSizeMB")) * kMiB),
-               fmt::format("{}", number_at(row, "poolSize")), printable(text_at(row, "buildID")), printable(text_at(row, "updatedAt"))});
+               fmt::format("{}", number_at(row, "poolSize")), printable(text_at(row, "buildID")),
+               printable(text_at(row, "updatedAt"))});
   }
   if (!options.quiet) print_table(table);
   co_return kExitOk;
@@ -70,11 +75,14 @@ Task<Result<int>> remove(Session& session, const Options& options, const Globals
     if (id != options.name && alias_of(row) != options.name) continue;
     std::string path = "/v1/templates/" + http::percent_encode(id);
     CO_TRY(ApiReply done, co_await api->call("DELETE", path));
-    if (globals.json) print_json(json::object({{"removed", id}, {"name", alias_of(row)}}));
-    else write_out(fmt::format("removed {}\n", alias_of(row)));
+    if (globals.json)
+      print_json(json::object({{"removed", id}, {"name", alias_of(row)}}));
+    else
+      write_out(fmt::format("removed {}\n", alias_of(row)));
     co_return kExitOk;
   }
-  co_return make_error(Code::kNotFound, "there is no template '{}'", printable(options.name)).with_hint("list them with 'atoll template list'");
+  co_return make_error(Code::kNotFound, "there is no template '{}'", printable(options.name))
+      .with_hint("list them with 'atoll template list'");
 }
 
 Result<Registration> make_registration(const Options& options) {
@@ -94,13 +102,15 @@ Result<Registration> make_registration(const Options& options) {
   }
   if (!options.cpus.empty()) {
     double cores = std::strtod(options.cpus.c_str(), nullptr);
-    if (!(cores >= 0.01 && cores <= 1024)) return make_error(Code::kInvalid, "--cpus {} is no number of cores", printable(options.cpus));
+    if (!(cores >= 0.01 && cores <= 1024))
+      return make_error(Code::kInvalid, "--cpus {} is no number of cores", printable(options.cpus));
     registration.cpu_millis = static_cast<std::uint64_t>(cores * 1000);
   }
   return registration;
 }
 
-Task<Result<int>> register_it(Session& session, std::string instance, Registration registration, std::string build) {
+Task<Result<int>> register_it(Session& session, std::string instance, Registration registration,
+                              std::string build) {
   CO_TRY(auto api, ApiClient::open(session, instance));
   CO_TRY(bool changed, co_await register_build(api, std::move(registration), std::move(build)));
   co_return changed ? 1 : 0;
@@ -113,15 +123,23 @@ Result<int> build(const Options& options, const Globals& globals) {
   std::error_code failure;
   std::string from = std::filesystem::absolute(options.from, failure).string();
   Progress progress(fmt::format("building the template '{}'", options.name));
-  auto on_progress = [&](int percent, const std::string& text) { progress.update(fmt::format("{} % {}", percent, text)); };
-  TRY(BuildResult built, run_builder({"build", "--from", from, "--name", options.name, "--data-dir", config.data_dir},
-                                     config.data_dir + "/log/template.log", on_progress));
+  auto on_progress = [&](int percent, const std::string& text) {
+    progress.update(fmt::format("{} % {}", percent, text));
+  };
+  TRY(BuildResult built,
+      run_builder({"build", "--from", from, "--name", options.name, "--data-dir", config.data_dir},
+                  config.data_dir + "/log/template.log", on_progress));
   progress.clear();
-  TRY(int changed, Session().run([&](Session& s) { return register_it(s, globals.instance, registration, built.build); }));
+  TRY(int changed,
+      Session().run([&](Session& s) { return register_it(s, globals.instance, registration, built.build); }));
   if (globals.json) {
-    print_json(json::object({{"name", options.name}, {"build", built.build}, {"size_bytes", built.size_bytes}, {"changed", changed != 0}}));
+    print_json(json::object({{"name", options.name},
+                             {"build", built.build},
+                             {"size_bytes", built.size_bytes},
+                             {"changed", changed != 0}}));
   } else {
-    write_out(fmt::format("{} is build {} ({})\n", options.name, built.build, format_bytes(built.size_bytes)));
+    write_out(
+        fmt::format("{} is build {} ({})\n", options.name, built.build, format_bytes(built.size_bytes)));
   }
   return kExitOk;
 }
@@ -135,9 +153,12 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
   CLI::App& app = commands.add(&parent, "build", "make a template from a folder or a tarball", kExamples,
                                [options](const Globals& globals) { return build(*options, globals); });
   app.add_option("NAME", options->name, "the template's name")->required();
-  app.add_option("--from", options->from, "folder or tar archive with a root file system")->type_name("PATH")->required();
+  app.add_option("--from", options->from, "folder or tar archive with a root file system")
+      ->type_name("PATH")
+      ->required();
   app.add_option("--user", options->user, "user of commands (default: user)")->type_name("NAME");
-  app.add_option("--workdir", options->workdir, "directory of commands (default: /home/user)")->type_name("DIR");
+  app.add_option("--workdir", options->workdir, "directory of commands (default: /home/user)")
+      ->type_name("DIR");
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "a variable in every sandbox");
   app.add_option("--memory", options->memory, "memory of a sandbox (default: 1G)")->type_name("SIZE");
   app.add_option("--disk", options->disk, "writable disk of a sandbox (default: 4G)")->type_name("SIZE");
@@ -150,18 +171,21 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
 
 void register_template(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& app = commands.add(nullptr, "template", "list, build and remove templates",
-                               "  atoll template list\n  sudo atoll template build NAME --from FOLDER", nullptr);
-  CLI::App& list_app = commands.add(&app, "list", "show the templates", "  atoll template list -q   # names only",
-                                    [options](const Globals& globals) -> Result<int> {
-                                      return Session().run([&](Session& s) { return list(s, *options, globals); });
-                                    });
+  CLI::App& app =
+      commands.add(nullptr, "template", "list, build and remove templates",
+                   "  atoll template list\n  sudo atoll template build NAME --from FOLDER", nullptr);
+  CLI::App& list_app =
+      commands.add(&app, "list", "show the templates", "  atoll template list -q   # names only",
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return list(s, *options, globals); });
+                   });
   list_app.add_flag("-q,--quiet", options->quiet, "only names");
   declare_build(commands, app, options);
-  CLI::App& remove_app = commands.add(&app, "remove", "forget a template; sandboxes that run go on", "  atoll template remove tools",
-                                      [options](const Globals& globals) -> Result<int> {
-                                        return Session().run([&](Session& s) { return remove(s, *options, globals); });
-                                      });
+  CLI::App& remove_app =
+      commands.add(&app, "remove", "forget a template; sandboxes that run go on",
+                   "  atoll template remove tools", [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return remove(s, *options, globals); });
+                   });
   remove_app.add_option("NAME", options->name, "its name or id")->required();
 }
 

@@ -3,8 +3,9 @@
 // atoll top: live use of CPU, memory and disk of all sandboxes.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+
+#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
 #include "apps/cli/exit_codes.h"
@@ -53,7 +54,8 @@ Task<Result<std::vector<Row>>> measure(std::shared_ptr<ApiClient> api) {
   for (std::size_t start = 0; start < rows.size(); start += kBatch) {
     std::size_t end = std::min(rows.size(), start + kBatch);
     std::string path = "/sandboxes/metrics?sandbox_ids=";
-    for (std::size_t i = start; i < end; ++i) path += (i > start ? "," : "") + http::percent_encode(rows[i].id);
+    for (std::size_t i = start; i < end; ++i)
+      path += (i > start ? "," : "") + http::percent_encode(rows[i].id);
     CO_TRY(ApiReply reply, co_await api->call("GET", path));
     const json::value* metrics = find_at(reply.body, "sandboxes");
     for (std::size_t i = start; metrics != nullptr && i < end; ++i) {
@@ -70,7 +72,9 @@ Task<Result<std::vector<Row>>> measure(std::shared_ptr<ApiClient> api) {
 std::string screen(const std::vector<Row>& rows) {
   Table table({"ID", "TEMPLATE", "CPU %", "MEMORY", "DISK"});
   for (const Row& row : rows) {
-    std::string cpu = find_at(row.metric, "cpuUsedPct") != nullptr ? fmt::format("{:.1f}", real_at(row.metric, "cpuUsedPct")) : "-";
+    std::string cpu = find_at(row.metric, "cpuUsedPct") != nullptr
+                          ? fmt::format("{:.1f}", real_at(row.metric, "cpuUsedPct"))
+                          : "-";
     table.add({printable(row.id), printable(row.name), cpu, use_of(row.metric, "memUsed", "memTotal"),
                use_of(row.metric, "diskUsed", "diskTotal")});
   }
@@ -79,7 +83,8 @@ std::string screen(const std::vector<Row>& rows) {
 
 json::value rows_json(const std::vector<Row>& rows) {
   json::array out;
-  for (const Row& row : rows) out.push_back(json::object({{"sandboxID", row.id}, {"template", row.name}, {"metric", row.metric}}));
+  for (const Row& row : rows)
+    out.push_back(json::object({{"sandboxID", row.id}, {"template", row.name}, {"metric", row.metric}}));
   return out;
 }
 
@@ -88,8 +93,10 @@ Task<Result<int>> top(Session& session, const Options& options, const Globals& g
   bool live = !options.once && is_terminal(STDOUT_FILENO) && !globals.json;
   for (;;) {
     CO_TRY(std::vector<Row> rows, co_await measure(api));
-    if (globals.json) print_json(rows_json(rows));
-    else write_out((live ? "\x1b[H\x1b[2J" : "") + screen(rows));
+    if (globals.json)
+      print_json(rows_json(rows));
+    else
+      write_out((live ? "\x1b[H\x1b[2J" : "") + screen(rows));
     if (options.once || (!live && !globals.json)) co_return kExitOk;
     co_await async::sleep_for(kEvery);
   }

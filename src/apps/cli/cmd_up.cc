@@ -5,9 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
-#include <cerrno>
 
 #include "apps/cli/bring_up.h"
 #include "apps/cli/caller.h"
@@ -18,6 +19,7 @@
 #include "apps/cli/registry.h"
 #include "apps/cli/take_down.h"
 #include "apps/cli/template_build.h"
+#include "apps/cli/ticker.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sys/files.h"
@@ -45,7 +47,8 @@ struct Options {
 // Lines of steps go to standard error; results to standard output.
 void tell(const std::string& line) { write_err(paint(STDERR_FILENO, Colour::kGreen, "• ") + line + "\n"); }
 
-Task<Result<int>> register_base(Session& session, const Target& target, Registration registration, std::string build) {
+Task<Result<int>> register_base(Session& session, const Target& target, Registration registration,
+                                std::string build) {
   CO_TRY(Url url, parse_url(target.api_url));
   auto api = std::make_shared<ApiClient>(session, target, url, url);
   CO_TRY(bool changed, co_await register_build(api, std::move(registration), std::move(build)));
@@ -58,38 +61,49 @@ Result<void> build_base(const Config& config, const Target& target) {
   auto on_progress = [&](int percent, const std::string& text) {
     if (is_terminal(STDERR_FILENO)) return progress.update(fmt::format("{} % {}", percent, text));
     // In a log file a line per tenth is enough.
-    if (percent / 10 > last_shown / 10 || last_shown < 0) write_err(fmt::format("  [{:3} %] {}\n", percent, printable(text)));
+    if (percent / 10 > last_shown / 10 || last_shown < 0)
+      write_err(fmt::format("  [{:3} %] {}\n", percent, printable(text)));
     last_shown = percent;
   };
   auto began = Steady::now();
-  TRY(BuildResult built, run_builder({"build-base", "--data-dir", config.data_dir}, config.data_dir + "/log/template.log", on_progress));
+  TRY(BuildResult built, run_builder({"build-base", "--data-dir", config.data_dir},
+                                     config.data_dir + "/log/template.log", on_progress));
   progress.clear();
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Steady::now() - began).count();
-  if (!built.cached) tell(fmt::format("built the template 'base' in {} s ({} MiB)", seconds, built.size_bytes / kMiB));
+  if (!built.cached)
+    tell(fmt::format("built the template 'base' in {} s ({} MiB)", seconds, built.size_bytes / kMiB));
   Registration registration;
   registration.name = "base";
   registration.ready = config.ready_sandboxes;
-  TRY(int changed, Session().run([&](Session& session) { return register_base(session, target, registration, built.build); }));
+  TRY(int changed, Session().run([&](Session& session) {
+    return register_base(session, target, registration, built.build);
+  }));
   if (changed != 0) tell("registered the template 'base'");
   return success();
 }
 
 Task<Result<int>> await_serving(Session& session, const Config& config) {
-  Progress progress("waiting for Atoll to serve");
+  Ticker ticker(session, "starting Atoll");
   auto served = co_await wait_until_serving(session, config);
   if (!served.ok()) co_return std::move(served).error();
   co_return kExitOk;
 }
 
-void show_result(const Config& config, const Target& target, const Caller& caller, bool was_running, bool as_json) {
+void show_result(const Config& config, const Target& target, const Caller& caller, bool was_running,
+                 bool as_json) {
   if (as_json) {
-    print_json(json::object({{"instance", config.instance}, {"was_running", was_running}, {"api_url", target.api_url},
-                             {"domain", target.domain}, {"data_dir", config.data_dir}, {"run_dir", config.run_dir},
+    print_json(json::object({{"instance", config.instance},
+                             {"was_running", was_running},
+                             {"api_url", target.api_url},
+                             {"domain", target.domain},
+                             {"data_dir", config.data_dir},
+                             {"run_dir", config.run_dir},
                              {"credentials", caller.credentials}}));
     return;
   }
   tell(fmt::format("{} at {}", was_running ? "Atoll runs already" : "Atoll is up", target.api_url));
-  tell(fmt::format("the key of {} is in {}; logs are in {}/log", caller.name, caller.credentials, config.data_dir));
+  tell(fmt::format("the key of {} is in {}; logs are in {}/log", caller.name, caller.credentials,
+                   config.data_dir));
   tell("try: atoll run python3 -c 'print(1)'");
   tell("for E2B clients: eval \"$(atoll env)\", which does this:");
   write_out(shell_lines(env_lines(target, Transport::kPlain)));
@@ -105,8 +119,11 @@ Result<int> finish(const Options& options, const Globals& globals, const Started
   if (config.base_template && !options.no_base) {
     auto built = build_base(config, target);
     if (!built.ok()) {
-      return std::move(built).error().context("Atoll runs, but the template 'base' is not there").with_hint(
-          built.error().hint() + (built.error().hint().empty() ? "" : "; ") + "then run 'sudo atoll up' again");
+      return std::move(built)
+          .error()
+          .context("Atoll runs, but the template 'base' is not there")
+          .with_hint(built.error().hint() + (built.error().hint().empty() ? "" : "; ") +
+                     "then run 'sudo atoll up' again");
     }
   }
   show_result(config, target, caller, started.was_running, globals.json);
@@ -135,7 +152,8 @@ Result<int> up(const Options& options, const Globals& globals) {
   auto foreground = options.foreground ? Foreground::kYes : Foreground::kNo;
   TRY(Started started, ensure_supervisor(config, foreground, tell));
   auto status = finish(options, globals, started);
-  bool serving_failed = !status.ok() && (status.error().word() == "daemon_failed" || status.error().code() == Code::kDeadline);
+  bool serving_failed =
+      !status.ok() && (status.error().word() == "daemon_failed" || status.error().code() == Code::kDeadline);
   if (serving_failed && !started.was_running) {
     // What does not work is not left half running; sandboxes of an earlier run are.
     auto down = take_down(started.config, Sandboxes::kKeep, [](const std::string&) {});

@@ -9,10 +9,13 @@
 namespace atl::cli {
 
 void register_version(Commands& commands) {
-  commands.add(nullptr, "version", "print the version of this command", "  atoll version\n  atoll status   # versions of what runs",
+  commands.add(nullptr, "version", "print the version of this command",
+               "  atoll version\n  atoll status   # versions of what runs",
                [](const Globals& globals) -> Result<int> {
-                 if (globals.json) print_json(json::object({{"version", ATOLL_VERSION}}));
-                 else write_out("atoll " ATOLL_VERSION "\n");
+                 if (globals.json)
+                   print_json(json::object({{"version", ATOLL_VERSION}}));
+                 else
+                   write_out("atoll " ATOLL_VERSION "\n");
                  return kExitOk;
                });
 }

@@ -3,8 +3,9 @@
 
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+
+#include <CLI/CLI.hpp>
 
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/help.h"
@@ -69,7 +70,9 @@ CLI::App& Commands::add(CLI::App* parent, const std::string& name, const std::st
   command.set_help_flag("-h,--help", "show this help");
   if (action) {
     command.add_flag("--json", globals_.json, "print the result as JSON");
-    command.add_option("--instance", globals_.instance, "which installation to talk to (default: the current one)")
+    command
+        .add_option("--instance", globals_.instance,
+                    "which installation to talk to (default: the current one)")
         ->type_name("NAME");
     actions_.push_back({&command, std::move(action)});
   } else {
@@ -80,7 +83,11 @@ CLI::App& Commands::add(CLI::App* parent, const std::string& name, const std::st
 
 void Commands::add_list(CLI::App& command, const std::string& names, const std::string& value,
                         std::vector<std::string>* values, const std::string& description) {
-  command.add_option(names, *values, description)->type_name(value)->expected(1)->allow_extra_args(false)->take_all();
+  command.add_option(names, *values, description)
+      ->type_name(value)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
 }
 
 void Commands::take_rest(CLI::App& command, const std::string& label, std::vector<std::string>* words) {
@@ -105,9 +112,11 @@ CLI::App& Commands::deepest() {
 
 Error Commands::unknown_word(CLI::App& where, const std::string& word) {
   bool option = word.size() > 1 && word.front() == '-';
-  std::string meant = suggest(option ? strip_dashes(word) : word, option ? option_words(where) : subcommand_words(where));
+  std::string meant =
+      suggest(option ? strip_dashes(word) : word, option ? option_words(where) : subcommand_words(where));
   std::string help = fmt::format("see '{} --help'", full_name(where));
-  std::string hint = meant.empty() ? help : fmt::format("did you mean '{}{}'? {}", option ? "--" : "", meant, help);
+  std::string hint =
+      meant.empty() ? help : fmt::format("did you mean '{}{}'? {}", option ? "--" : "", meant, help);
   const char* what = option ? "option" : !subcommand_words(where).empty() ? "command" : "argument";
   return make_error(Code::kInvalid, "'{}' is no {} of '{}'", printable(word), what, full_name(where))
       .with_word("usage")
@@ -136,7 +145,8 @@ Result<void> Commands::parse(std::vector<std::string> arguments) {
   std::vector<std::string> tail;
   bool separated = false;
   auto takes_rest = [&](const std::string& name) {
-    return std::any_of(rests_.begin(), rests_.end(), [&](const Rest& rest) { return rest.command->get_name() == name; });
+    return std::any_of(rests_.begin(), rests_.end(),
+                       [&](const Rest& rest) { return rest.command->get_name() == name; });
   };
   if (!arguments.empty() && takes_rest(arguments.front())) {
     auto at = std::find(arguments.begin(), arguments.end(), "--");

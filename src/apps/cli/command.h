@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tree of subcommands. Each cmd_<name>.cc has one register_<name>(Commands&), which declares options and gives the
-// function that does the work. Completion and the list in --help are made from the same tree.
+// The tree of subcommands. Each cmd_<name>.cc has one register_<name>(Commands&), which declares options and
+// gives the function that does the work. Completion and the list in --help are made from the same tree.
 #pragma once
 
 #include <functional>
@@ -33,13 +33,13 @@ class Commands {
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
-  // Adds a subcommand below `parent` (nullptr: the root). `examples` is printed below the options of --help, one example
-  // a line; lines that begin with '#' explain.
-  CLI::App& add(CLI::App* parent, const std::string& name, const std::string& summary, const std::string& examples,
-                Action action);
+  // Adds a subcommand below `parent` (nullptr: the root). `examples` is printed below the options of --help,
+  // one example a line; lines that begin with '#' explain.
+  CLI::App& add(CLI::App* parent, const std::string& name, const std::string& summary,
+                const std::string& examples, Action action);
   // An option that may be given several times, one value each.
-  void add_list(CLI::App& command, const std::string& names, const std::string& value, std::vector<std::string>* values,
-                const std::string& description);
+  void add_list(CLI::App& command, const std::string& names, const std::string& value,
+                std::vector<std::string>* values, const std::string& description);
   // The rest of the line, from the first word that is no option of ours, becomes `*words`, untouched.
   void take_rest(CLI::App& command, const std::string& label, std::vector<std::string>* words);
   // A command that only our own programs call: works, but is in no list.

@@ -27,7 +27,8 @@ std::string positional_kind(const CLI::App& app) {
 void collect(const CLI::App& app, const std::string& path, std::vector<Node>& nodes) {
   Node node{path, app.get_description(), {}, {}, positional_kind(app)};
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) node.options.emplace_back("--" + name, option->get_description());
+    for (const std::string& name : option->get_lnames())
+      node.options.emplace_back("--" + name, option->get_description());
   }
   std::vector<const CLI::App*> subs;
   for (const CLI::App* sub : app.get_subcommands(nullptr)) {
@@ -36,7 +37,8 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Node>& no
     subs.push_back(sub);
   }
   nodes.push_back(std::move(node));
-  for (const CLI::App* sub : subs) collect(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name(), nodes);
+  for (const CLI::App* sub : subs)
+    collect(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name(), nodes);
 }
 
 std::string names_of(const std::vector<std::pair<std::string, std::string>>& list) {
@@ -49,9 +51,12 @@ std::string names_of(const std::vector<std::pair<std::string, std::string>>& lis
 std::string zsh_text(std::string text) {
   std::string out;
   for (char c : text.substr(0, text.find('\n'))) {
-    if (c == '\'') out += "'\\''";
-    else if (c == ':') out += "\\:";
-    else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else if (c == ':')
+      out += "\\:";
+    else
+      out += c;
   }
   return out;
 }
@@ -75,7 +80,9 @@ constexpr char kBashTail[] = R"SH(  esac
   elif [[ $operand == id ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(atoll ps -q 2>/dev/null)" -- "$cur")
   elif [[ $operand == path ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(atoll ps -q 2>/dev/null | sed 's/$/:/')" -- "$cur"; compgen -f -- "$cur")
+    local ids
+    ids=$(atoll ps -q 2>/dev/null | sed 's/$/:/')
+    mapfile -t COMPREPLY < <(compgen -W "$ids" -- "$cur"; compgen -f -- "$cur")
     [[ ${COMPREPLY[0]} == *: ]] && compopt -o nospace
   else
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")

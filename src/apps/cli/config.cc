@@ -27,7 +27,7 @@ struct Key {
   std::function<bool(Config&, const toml::node&)> set;
 };
 
-Key text_key(std::string Config::*field) {
+Key text_key(std::string Config::* field) {
   return {"text in quotes", [field](Config& config, const toml::node& node) {
             const auto* value = node.as_string();
             if (value != nullptr) config.*field = value->get();
@@ -35,7 +35,7 @@ Key text_key(std::string Config::*field) {
           }};
 }
 
-Key number_key(std::uint32_t Config::*field) {
+Key number_key(std::uint32_t Config::* field) {
   return {"a whole number from 0 to 65536", [field](Config& config, const toml::node& node) {
             const auto* value = node.as_integer();
             if (value == nullptr || value->get() < 0 || value->get() > 65536) return false;
@@ -101,7 +101,8 @@ Error at_line(const std::string& name, const toml::node& node, std::string messa
       .with_hint(std::move(hint));
 }
 
-Result<void> read_table(const toml::table& table, const std::string& prefix, const std::string& name, Config& config) {
+Result<void> read_table(const toml::table& table, const std::string& prefix, const std::string& name,
+                        Config& config) {
   for (auto&& [key, node] : table) {
     std::string dotted = prefix + std::string(key.str());
     auto known = keys().find(dotted);
@@ -115,15 +116,19 @@ Result<void> read_table(const toml::table& table, const std::string& prefix, con
       continue;
     }
     std::string meant = suggest(dotted, key_names());
-    return at_line(name, node, fmt::format("unknown key '{}'", printable(dotted)),
-                   meant.empty() ? "the keys are described in atoll.toml(5)" : fmt::format("did you mean '{}'?", meant));
+    return at_line(
+        name, node, fmt::format("unknown key '{}'", printable(dotted)),
+        meant.empty() ? "the keys are described in atoll.toml(5)" : fmt::format("did you mean '{}'?", meant));
   }
   return success();
 }
 
 // A short name of a-z, 0-9, _ and the characters in `more`, beginning with a letter.
 bool plain_word(std::string_view text, std::size_t limit, std::string_view more) {
-  auto fine = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || more.find(c) != std::string_view::npos; };
+  auto fine = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           more.find(c) != std::string_view::npos;
+  };
   return !text.empty() && text.size() <= limit && text.front() >= 'a' && text.front() <= 'z' &&
          std::all_of(text.begin(), text.end(), fine);
 }
@@ -162,21 +167,26 @@ Result<Config> load_config(const std::string& path, Required required) {
 
 Result<void> check_config(const Config& config) {
   if (!plain_word(config.instance, 24, "")) {
-    return make_error(Code::kInvalid, "the instance name '{}' must be 1 to 24 of a-z, 0-9 and _, and begin with a letter",
+    return make_error(Code::kInvalid,
+                      "the instance name '{}' must be 1 to 24 of a-z, 0-9 and _, and begin with a letter",
                       printable(config.instance));
   }
-  if (!plain_word(config.user, 32, "-")) return make_error(Code::kInvalid, "'{}' is no user name", printable(config.user));
+  if (!plain_word(config.user, 32, "-"))
+    return make_error(Code::kInvalid, "'{}' is no user name", printable(config.user));
   for (const std::string& path : {config.data_dir, config.run_dir}) {
-    bool fine = path.size() > 1 && path.front() == '/' && path.find("/../") == std::string::npos && path.size() < 80;
+    bool fine =
+        path.size() > 1 && path.front() == '/' && path.find("/../") == std::string::npos && path.size() < 80;
     if (!fine) {
-      return make_error(Code::kInvalid, "'{}' is no usable directory: give an absolute path of at most 80 characters",
+      return make_error(Code::kInvalid,
+                        "'{}' is no usable directory: give an absolute path of at most 80 characters",
                         printable(path));
     }
   }
-  if (config.data_dir == config.run_dir) return make_error(Code::kInvalid, "data and run directory must differ");
+  if (config.data_dir == config.run_dir)
+    return make_error(Code::kInvalid, "data and run directory must differ");
   if (config.slot_count == 0 || config.slot_first + config.slot_count > kMaxSlots) {
-    return make_error(Code::kInvalid, "slots {} to {} do not fit: at least one, and all below {}", config.slot_first,
-                      config.slot_first + config.slot_count, kMaxSlots);
+    return make_error(Code::kInvalid, "slots {} to {} do not fit: at least one, and all below {}",
+                      config.slot_first, config.slot_first + config.slot_count, kMaxSlots);
   }
   if (config.domain.empty() || config.domain.find_first_of(" /:") != std::string::npos) {
     return make_error(Code::kInvalid, "'{}' is no domain name", printable(config.domain));

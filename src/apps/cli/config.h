@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `atoll up` is told: /etc/atoll/atoll.toml, and flags that win over it. Every key is described in atoll.toml(5).
+// What `atoll up` is told: /etc/atoll/atoll.toml, and flags that win over it. Every key is described in
+// atoll.toml(5).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,14 @@ struct Config {
   std::string instance = "atoll";
   std::string data_dir = "/var/lib/atoll";
   std::string run_dir = "/run/atoll";
-  std::string user = "atoll";                          // control runs as this user
+  std::string user = "atoll";  // control runs as this user
   std::vector<std::string> listen = {"127.0.0.1:7400"};
-  Plain plain = Plain::kLoopback;                      // where plain HTTP is answered; TLS always is
+  Plain plain = Plain::kLoopback;  // where plain HTTP is answered; TLS always is
   std::string domain = "atoll.localhost";
   std::uint32_t slot_first = 0;
   std::uint32_t slot_count = 256;
-  std::uint32_t ready_sandboxes = 4;                   // started ahead, per template
-  bool base_template = true;                           // build `base` at first start
+  std::uint32_t ready_sandboxes = 4;  // started ahead, per template
+  bool base_template = true;          // build `base` at first start
 };
 
 // Reads `text` over `base`. Unknown keys and wrong types are refused with `name`:line and a suggestion.

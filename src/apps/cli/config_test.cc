@@ -26,7 +26,8 @@ count = 50
 ready = 0
 [templates]
 base = false
-)", "atoll.toml");
+)",
+                             "atoll.toml");
   ASSERT_TRUE(config.ok()) << config.error().message();
   EXPECT_EQ(config->instance, "two");
   EXPECT_EQ(config->data_dir, "/srv/atoll");

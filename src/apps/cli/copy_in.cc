@@ -3,10 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <map>
+
+#include <boost/json.hpp>
 
 #include "apps/cli/copy.h"
 #include "apps/cli/input_pump.h"
@@ -34,9 +35,10 @@ struct Item {
 };
 
 Result<std::optional<Item>> look_at(const fs::path& path, std::string relative) {
-  struct stat info {};
+  struct stat info{};
   bool top = relative.empty();
-  int failed = top ? ::stat(path.c_str(), &info) : ::lstat(path.c_str(), &info);  // a link named by the user is followed
+  int failed = top ? ::stat(path.c_str(), &info)
+                   : ::lstat(path.c_str(), &info);  // a link named by the user is followed
   if (failed != 0) return Error::from_errno(errno, "look at " + path.string());
   Item item{Item::Kind::kFile, path.string(), std::move(relative), info.st_mode & 0777, 0, ""};
   if (S_ISDIR(info.st_mode)) {
@@ -65,9 +67,13 @@ Result<std::vector<Item>> collect(const std::string& source, CopyCount& count) {
   fs::recursive_directory_iterator walk(source, failure), end;
   for (; !failure && walk != end; walk.increment(failure)) {
     TRY(auto item, look_at(walk->path(), walk->path().lexically_relative(source).string()));
-    if (item) items.push_back(std::move(*item));
-    else ++count.skipped, print_note(fmt::format("skipped {}: neither file, directory nor link", printable(walk->path().string())));
-    if (items.size() > kMaxItems) return make_error(Code::kTooLarge, "{} holds more than {} files", source, kMaxItems);
+    if (item)
+      items.push_back(std::move(*item));
+    else
+      ++count.skipped, print_note(fmt::format("skipped {}: neither file, directory nor link",
+                                              printable(walk->path().string())));
+    if (items.size() > kMaxItems)
+      return make_error(Code::kTooLarge, "{} holds more than {} files", source, kMaxItems);
   }
   if (failure) return Error::from_errno(failure.value(), "read directory " + source);
   return items;
@@ -88,7 +94,8 @@ Result<std::string> read_block(int fd, const std::string& name) {
   return block;
 }
 
-// The next block of an open file, read off the loop. Parameters outlive the transfer: they belong to send_file.
+// The next block of an open file, read off the loop. Parameters outlive the transfer: they belong to
+// send_file.
 Task<Result<std::string>> next_block(Upload& upload, int fd, const std::string& name) {
   auto read = [fd, &name] { return read_block(fd, name); };
   auto block = co_await upload.guest->api().session().blocking().run(std::move(read));
@@ -104,7 +111,8 @@ Task<Result<void>> send_file(Upload& upload, std::string local, std::string remo
   if (!fd) co_return Error::from_errno(errno, "open " + local);
   int number = fd.get();
   GuestClient::Source source = [&upload, number, &local] { return next_block(upload, number, local); };
-  // Without a length, since the file may still grow or shrink: the body is chunked and ends where the file ends.
+  // Without a length, since the file may still grow or shrink: the body is chunked and ends where the file
+  // ends.
   CO_TRY_VOID(co_await upload.guest->upload(remote, std::nullopt, source));
   ++upload.count.files;
   co_return success();
@@ -116,10 +124,12 @@ Task<Result<void>> run_tool(Upload& upload, std::vector<std::string> words) {
   spec.arguments.assign(words.begin() + 1, words.end());
   CO_TRY(auto outcome, co_await upload.guest->capture(std::move(spec), kBlock));
   if (exit_status(outcome.first) == 0) co_return success();
-  co_return make_error(Code::kInternal, "'{}' in the sandbox ended with status {}", words.front(), exit_status(outcome.first));
+  co_return make_error(Code::kInternal, "'{}' in the sandbox ended with status {}", words.front(),
+                       exit_status(outcome.first));
 }
 
-// The file API makes files 0644 and directories 0755; other modes are set by chmod in the sandbox, many at a time.
+// The file API makes files 0644 and directories 0755; other modes are set by chmod in the sandbox, many at a
+// time.
 Task<Result<void>> set_modes(Upload& upload, const std::map<mode_t, std::vector<std::string>>& by_mode) {
   for (const auto& [mode, paths] : by_mode) {
     std::vector<std::string> words;
@@ -143,7 +153,8 @@ Task<Result<std::string>> make_remote_directory(Upload& upload, std::string path
   auto made = co_await upload.guest->unary("filesystem.Filesystem/MakeDir", std::move(body));
   if (!made.ok() && made.error().word() != "already_exists") co_return std::move(made).error();
   CO_TRY(RemoteEntry entry, co_await upload.guest->stat(path));
-  if (!entry.directory) co_return make_error(Code::kConflict, "{} exists in the sandbox and is no directory", printable(path));
+  if (!entry.directory)
+    co_return make_error(Code::kConflict, "{} exists in the sandbox and is no directory", printable(path));
   co_return entry.path;
 }
 
@@ -162,15 +173,18 @@ Task<Result<void>> send_tree(Upload& upload, std::vector<Item> items, std::strin
     if (directory && !item.relative.empty()) {
       CO_TRY(std::string made, co_await make_remote_directory(upload, remote));
     }
-    if (directory) ++upload.count.directories;
-    else CO_TRY_VOID(co_await send_file(upload, item.local, remote));
+    if (directory)
+      ++upload.count.directories;
+    else
+      CO_TRY_VOID(co_await send_file(upload, item.local, remote));
     if (item.mode != (directory ? 0755U : 0644U)) by_mode[item.mode].push_back(remote);
   }
   co_return co_await set_modes(upload, by_mode);
 }
 
 // Where the source goes: below an existing directory under its own name, else to the name that was given.
-Task<Result<std::string>> choose_target(std::shared_ptr<GuestClient> guest, std::string source, std::string target) {
+Task<Result<std::string>> choose_target(std::shared_ptr<GuestClient> guest, std::string source,
+                                        std::string target) {
   bool into = target.ends_with('/') || target == "~";
   if (!into) {
     auto entry = co_await guest->stat(target);
@@ -193,7 +207,8 @@ Task<Result<std::string>> next_from_pump(InputPump& pump, CopyCount& count, Prog
 
 }  // namespace
 
-Task<Result<CopyCount>> copy_into_sandbox(std::shared_ptr<GuestClient> guest, std::string source, std::string target) {
+Task<Result<CopyCount>> copy_into_sandbox(std::shared_ptr<GuestClient> guest, std::string source,
+                                          std::string target) {
   Upload upload;
   upload.guest = guest;
   CO_TRY(std::vector<Item> items, collect(source, upload.count));
@@ -215,7 +230,8 @@ Task<Result<CopyCount>> copy_into_sandbox(std::shared_ptr<GuestClient> guest, st
 }
 
 Task<Result<CopyCount>> copy_from_stdin(std::shared_ptr<GuestClient> guest, std::string target) {
-  if (is_terminal(STDIN_FILENO)) co_return make_error(Code::kInvalid, "standard input is a terminal; pipe something into it");
+  if (is_terminal(STDIN_FILENO))
+    co_return make_error(Code::kInvalid, "standard input is a terminal; pipe something into it");
   InputPump pump(guest->api().session().executor(), STDIN_FILENO);
   CopyCount count;
   Progress progress("copying");

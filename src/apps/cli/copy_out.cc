@@ -32,7 +32,8 @@ Task<Result<void>> take_block(Download& download, std::string_view block, Write 
   co_return written;
 }
 
-Task<Result<void>> fetch_file(Download& download, LocalTree& tree, std::string remote, std::string relative, unsigned mode) {
+Task<Result<void>> fetch_file(Download& download, LocalTree& tree, std::string remote, std::string relative,
+                              unsigned mode) {
   CO_TRY(LocalFile file, tree.create(relative));
   auto write = [&file](std::string_view block) { return file.write(block); };
   GuestClient::Sink sink = [&](std::string_view block) { return take_block(download, block, write); };
@@ -55,8 +56,8 @@ struct Pending {
   std::size_t depth = 0;
 };
 
-Task<Result<void>> fetch_entry(Download& download, LocalTree& tree, const Pending& in, const RemoteEntry& entry,
-                               std::deque<Pending>& todo) {
+Task<Result<void>> fetch_entry(Download& download, LocalTree& tree, const Pending& in,
+                               const RemoteEntry& entry, std::deque<Pending>& todo) {
   // Only the name is taken from the answer, and only when it is one plain component.
   bool plain = safe_relative_path(entry.name) && entry.name.find('/') == std::string::npos;
   if (!plain) co_return make_error(Code::kCorrupt, "the sandbox named a file '{}'", printable(entry.name));
@@ -65,7 +66,8 @@ Task<Result<void>> fetch_entry(Download& download, LocalTree& tree, const Pendin
   if (entry.directory && !entry.link_target.empty()) {
     skip(download, remote, "a link to a directory");
   } else if (entry.directory) {
-    if (in.depth >= kMaxDepth) co_return make_error(Code::kTooLarge, "{}: more than {} levels deep", printable(remote), kMaxDepth);
+    if (in.depth >= kMaxDepth)
+      co_return make_error(Code::kTooLarge, "{}: more than {} levels deep", printable(remote), kMaxDepth);
     CO_TRY_VOID(tree.make_directory(relative, entry.mode));
     ++download.count.directories;
     Pending next;
@@ -75,7 +77,8 @@ Task<Result<void>> fetch_entry(Download& download, LocalTree& tree, const Pendin
     todo.push_back(std::move(next));
   } else {
     auto fetched = co_await fetch_file(download, tree, remote, relative, entry.mode);
-    bool special = !fetched.ok() && (fetched.error().code() == Code::kInvalid || fetched.error().code() == Code::kNotFound);
+    bool special = !fetched.ok() &&
+                   (fetched.error().code() == Code::kInvalid || fetched.error().code() == Code::kNotFound);
     if (!special) co_return fetched;
     skip(download, remote, fetched.error().message().c_str());
   }
@@ -101,13 +104,14 @@ Task<Result<void>> fetch_tree(Download& download, std::string remote, std::strin
 }
 
 bool is_directory(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 }  // namespace
 
-Task<Result<CopyCount>> copy_out_of_sandbox(std::shared_ptr<GuestClient> guest, std::string source, std::string target) {
+Task<Result<CopyCount>> copy_out_of_sandbox(std::shared_ptr<GuestClient> guest, std::string source,
+                                            std::string target) {
   Download download;
   download.guest = guest;
   CO_TRY(RemoteEntry entry, co_await guest->stat(source));
@@ -118,7 +122,8 @@ Task<Result<CopyCount>> copy_out_of_sandbox(std::shared_ptr<GuestClient> guest, 
     co_return make_error(Code::kNotFound, "there is no directory {}", target);
   }
   if (entry.directory) {
-    CO_TRY_VOID(co_await fetch_tree(download, source, into ? join_path(target, name) : target));
+    std::string directory = into ? join_path(target, name) : target;
+    CO_TRY_VOID(co_await fetch_tree(download, source, directory));
     co_return download.count;
   }
   std::string directory = into ? target : "";

@@ -20,8 +20,9 @@ EnvLines env_lines(const Target& target, Transport transport) {
   } else {
     lines.unset = {"E2B_API_URL", "E2B_SANDBOX_URL"};
     lines.set.emplace_back("E2B_DOMAIN", target.domain);
-    lines.set.emplace_back("NODE_EXTRA_CA_CERTS", target.ca_file);   // Node adds it to its own list
-    lines.set.emplace_back("SSL_CERT_FILE", bundle_path(target.ca_file));  // Python takes one file instead of its list
+    lines.set.emplace_back("NODE_EXTRA_CA_CERTS", target.ca_file);  // Node adds it to its own list
+    lines.set.emplace_back("SSL_CERT_FILE",
+                           bundle_path(target.ca_file));  // Python takes one file instead of its list
   }
   lines.set.emplace_back("E2B_API_KEY", target.api_key.reveal());
   return lines;

@@ -19,7 +19,8 @@ bool become(uid_t uid, gid_t gid) {
   return ::setgroups(0, nullptr) == 0 && ::setresgid(gid, gid, gid) == 0 && ::setresuid(uid, uid, uid) == 0;
 }
 
-Result<void> write_as_child(uid_t uid, gid_t gid, const std::string& path, std::string_view content, mode_t mode) {
+Result<void> write_as_child(uid_t uid, gid_t gid, const std::string& path, std::string_view content,
+                            mode_t mode) {
   if (::geteuid() == 0 && !become(uid, gid)) return Error::from_errno(errno, "change to the user");
   ::umask(0077);
   TRY_VOID(make_directories(std::filesystem::path(path).parent_path().string(), 0700));
@@ -28,7 +29,8 @@ Result<void> write_as_child(uid_t uid, gid_t gid, const std::string& path, std::
 
 }  // namespace
 
-Result<void> replace_file_as(uid_t uid, gid_t gid, const std::string& path, std::string_view content, mode_t mode) {
+Result<void> replace_file_as(uid_t uid, gid_t gid, const std::string& path, std::string_view content,
+                             mode_t mode) {
   pid_t child = ::fork();
   if (child < 0) return Error::from_errno(errno, "fork");
   if (child == 0) {
@@ -39,7 +41,8 @@ Result<void> replace_file_as(uid_t uid, gid_t gid, const std::string& path, std:
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return success();
-  return Error::from_errno(WIFEXITED(status) ? WEXITSTATUS(status) : EIO, fmt::format("write {} as uid {}", path, uid));
+  return Error::from_errno(WIFEXITED(status) ? WEXITSTATUS(status) : EIO,
+                           fmt::format("write {} as uid {}", path, uid));
 }
 
 Result<void> make_directories(const std::string& path, mode_t mode) {

@@ -57,19 +57,22 @@ std::string_view how_name(ProcessEnd::How how) {
   return "lost";
 }
 
-Task<Result<std::shared_ptr<GuestClient>>> GuestClient::open(std::shared_ptr<ApiClient> api, std::string sandbox,
-                                                             std::string user) {
+Task<Result<std::shared_ptr<GuestClient>>> GuestClient::open(std::shared_ptr<ApiClient> api,
+                                                             std::string sandbox, std::string user) {
   if (!model::valid_sandbox_id(sandbox)) {
-    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(sandbox)).with_hint("list ids with 'atoll ps'");
+    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(sandbox))
+        .with_hint("list ids with 'atoll ps'");
   }
   std::string path = "/sandboxes/" + sandbox;
   auto reply = co_await api->call("GET", path);
   if (!reply.ok()) {
     if (reply.error().code() != Code::kNotFound) co_return std::move(reply).error();
-    co_return make_error(Code::kNotFound, "there is no sandbox {}", sandbox).with_hint("list them with 'atoll ps'");
+    co_return make_error(Code::kNotFound, "there is no sandbox {}", sandbox)
+        .with_hint("list them with 'atoll ps'");
   }
   std::string token = text_at(reply->body, "envdAccessToken");
-  co_return std::make_shared<GuestClient>(std::move(api), std::move(sandbox), std::move(token), std::move(user));
+  co_return std::make_shared<GuestClient>(std::move(api), std::move(sandbox), std::move(token),
+                                          std::move(user));
 }
 
 http::RequestHead GuestClient::request(std::string method, std::string target) const {
@@ -81,7 +84,8 @@ http::RequestHead GuestClient::request(std::string method, std::string target) c
   return head;
 }
 
-Task<Result<std::unique_ptr<http::ClientExchange>>> GuestClient::post(http::RequestHead head, std::string body) {
+Task<Result<std::unique_ptr<http::ClientExchange>>> GuestClient::post(http::RequestHead head,
+                                                                      std::string body) {
   head.content_length = body.size();
   head.has_body = true;
   head.headers.add("connect-protocol-version", "1");
@@ -108,7 +112,8 @@ Task<Result<RemoteEntry>> GuestClient::stat(std::string path) {
   json::value body = json::object({{"path", path}});
   CO_TRY(json::value answer, co_await unary("filesystem.Filesystem/Stat", std::move(body)));
   const json::value* entry = find_at(answer, "entry");
-  if (entry == nullptr) co_return make_error(Code::kCorrupt, "Stat {}: no entry in the answer", printable(path));
+  if (entry == nullptr)
+    co_return make_error(Code::kCorrupt, "Stat {}: no entry in the answer", printable(path));
   co_return entry_of(*entry);
 }
 
@@ -145,7 +150,8 @@ Task<Result<void>> GuestClient::upload(std::string path, std::optional<std::uint
   co_return success();
 }
 
-Task<Result<void>> GuestClient::download(std::string path, std::function<void(std::uint64_t)> on_size, Sink sink) {
+Task<Result<void>> GuestClient::download(std::string path, std::function<void(std::uint64_t)> on_size,
+                                         Sink sink) {
   http::RequestHead head = request("GET", file_target(path, user_));
   head.headers.add("accept-encoding", "identity");
   auto exchange = co_await api_->start_in_sandbox(sandbox_, model::kGuestPort, std::move(head));
@@ -183,7 +189,8 @@ Task<Result<std::pair<ProcessEnd, std::string>>> GuestClient::capture(ProcessSpe
     if (event.kind == ProcessEvent::Kind::kEnded) co_return std::pair(event.end, output);
     if (event.kind != ProcessEvent::Kind::kStdout) continue;
     output += event.data;
-    if (output.size() > limit) co_return make_error(Code::kTooLarge, "a command in the sandbox wrote more than {} bytes", limit);
+    if (output.size() > limit)
+      co_return make_error(Code::kTooLarge, "a command in the sandbox wrote more than {} bytes", limit);
   }
 }
 

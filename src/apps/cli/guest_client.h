@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GuestClient: processes and files of one sandbox. Everything that it hands out came from the sandbox, so it is hostile:
-// names and messages are not printed without printable(), paths pass safe_relative_path().
+// GuestClient: processes and files of one sandbox. Everything that it hands out came from the sandbox, so it
+// is hostile: names and messages are not printed without printable(), paths pass safe_relative_path().
 #pragma once
 
 #include <chrono>
@@ -27,10 +27,10 @@ struct ProcessSpec {
   std::string command;
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;
-  std::string directory;                // empty: the user's home or the template's directory
+  std::string directory;  // empty: the user's home or the template's directory
   bool open_stdin = false;
   std::optional<TerminalSize> terminal;  // a terminal instead of three pipes
-  Millis limit{0};                      // the guest daemon ends the process after it; 0 = none
+  Millis limit{0};                       // the guest daemon ends the process after it; 0 = none
 };
 
 // How a process ended, in the guest daemon's words.
@@ -67,9 +67,13 @@ class ProcessStream;
 class GuestClient : public std::enable_shared_from_this<GuestClient> {
  public:
   // Asks the API for the sandbox's token. kNotFound when it does not run.
-  static Task<Result<std::shared_ptr<GuestClient>>> open(std::shared_ptr<ApiClient> api, std::string sandbox, std::string user);
+  static Task<Result<std::shared_ptr<GuestClient>>> open(std::shared_ptr<ApiClient> api, std::string sandbox,
+                                                         std::string user);
   GuestClient(std::shared_ptr<ApiClient> api, std::string sandbox, std::string token, std::string user)
-      : api_(std::move(api)), sandbox_(std::move(sandbox)), token_(std::move(token)), user_(std::move(user)) {}
+      : api_(std::move(api)),
+        sandbox_(std::move(sandbox)),
+        token_(std::move(token)),
+        user_(std::move(user)) {}
 
   Task<Result<json::value>> unary(std::string method, json::value body);
   // Starts a process; its stream survives dropped connections.
@@ -107,8 +111,8 @@ class ProcessStream {
  public:
   ProcessStream(std::shared_ptr<GuestClient> guest, ProcessSpec spec);
 
-  // The next event. After a dropped connection it connects again and goes on where it stopped: output is neither lost
-  // nor doubled. An end event is the last one. kCancelled after interrupt().
+  // The next event. After a dropped connection it connects again and goes on where it stopped: output is
+  // neither lost nor doubled. An end event is the last one. kCancelled after interrupt().
   Task<Result<ProcessEvent>> next();
   // Ends a pending next() with kCancelled. The process goes on.
   void interrupt();
@@ -118,7 +122,9 @@ class ProcessStream {
   Task<Result<void>> send_signal(int number);
   Task<Result<void>> resize(TerminalSize size);
   std::int64_t pid() const { return pid_; }
-  std::uint64_t lost_bytes() const { return lost_; }  // output that had left the daemon's ring before we came back
+  std::uint64_t lost_bytes() const {
+    return lost_;
+  }  // output that had left the daemon's ring before we came back
 
  private:
   Task<Result<void>> open_stream(std::string method, json::value body, Millis limit);

@@ -22,8 +22,10 @@ std::string entry(const std::string& left, const std::string& right) {
 
 std::string option_names(const CLI::Option& option) {
   std::string out;
-  for (const std::string& name : option.get_snames()) out += fmt::format("{}-{}", out.empty() ? "" : ", ", name);
-  for (const std::string& name : option.get_lnames()) out += fmt::format("{}--{}", out.empty() ? "    " : ", ", name);
+  for (const std::string& name : option.get_snames())
+    out += fmt::format("{}-{}", out.empty() ? "" : ", ", name);
+  for (const std::string& name : option.get_lnames())
+    out += fmt::format("{}--{}", out.empty() ? "    " : ", ", name);
   if (option.get_type_size() != 0 && !option.get_type_name().empty()) out += " " + option.get_type_name();
   return out;
 }
@@ -73,8 +75,10 @@ std::string help_text(const CLI::App& app, const std::string& rest) {
   std::string arguments, options;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
-    if (option->get_positional()) arguments += entry(option->get_name(true, false), option->get_description());
-    else options += entry(option_names(*option), option->get_description());
+    if (option->get_positional())
+      arguments += entry(option->get_name(true, false), option->get_description());
+    else
+      options += entry(option_names(*option), option->get_description());
   }
   out += subcommand_list(app);
   if (!arguments.empty()) out += heading("Arguments") + arguments;

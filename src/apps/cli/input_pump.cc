@@ -63,17 +63,18 @@ void InputPump::read_loop() {
   }
 }
 
+std::optional<std::string> InputPump::take() {
+  std::lock_guard lock(mutex_);
+  if (buffer_.empty() && !ended_) return std::nullopt;
+  std::string out = std::exchange(buffer_, {});
+  room_.notify_all();
+  return out;
+}
+
 async::Task<std::string> InputPump::next() {
   for (;;) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!buffer_.empty()) {
-        std::string out = std::exchange(buffer_, {});
-        room_.notify_all();
-        co_return out;
-      }
-      if (ended_) co_return std::string();
-    }
+    auto taken = take();
+    if (taken) co_return std::move(*taken);
     co_await arrived_.wait();
   }
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -12,8 +12,8 @@
 
 namespace atl::cli {
 
-// Reads standard input on a thread of its own. The event loop cannot: it would set O_NONBLOCK on a file description that
-// is shared with the caller's shell, and epoll(7) refuses regular files.
+// Reads standard input on a thread of its own. The event loop cannot: it would set O_NONBLOCK on a file
+// description that is shared with the caller's shell, and epoll(7) refuses regular files.
 class InputPump {
  public:
   InputPump(async::Executor executor, int fd);
@@ -28,6 +28,7 @@ class InputPump {
  private:
   void read_loop();
   bool wait_readable();
+  std::optional<std::string> take();  // nullopt: nothing yet
 
   static constexpr std::size_t kBound = 256 * 1024;  // unread bytes; beyond it the writer of our pipe waits
   async::Executor executor_;

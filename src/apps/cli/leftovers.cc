@@ -33,7 +33,7 @@ void find_cgroups(const Config& config, std::vector<std::string>& out) {
   if (!mountinfo.ok()) return;
   for (const sys::Hierarchy& hierarchy : sys::find_hierarchies(*mountinfo)) {
     std::string parent = hierarchy.root + "/" + config.instance;
-    struct stat info {};
+    struct stat info{};
     if (::stat(parent.c_str(), &info) != 0) continue;
     auto names = sys::list_directory(parent);
     for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
@@ -92,13 +92,16 @@ Result<bool> firewall_table_exists(const std::string& name) {
   question.attribute.nla_len = static_cast<std::uint16_t>(sizeof(nlattr) + name.size() + 1);
   question.family.nfgen_family = NFPROTO_INET;
   question.family.version = NFNETLINK_V0;
-  question.header.nlmsg_len = static_cast<std::uint32_t>(offsetof(TableQuestion, attribute) + NLA_ALIGN(question.attribute.nla_len));
+  question.header.nlmsg_len =
+      static_cast<std::uint32_t>(offsetof(TableQuestion, attribute) + NLA_ALIGN(question.attribute.nla_len));
   question.header.nlmsg_type = (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETTABLE;
   question.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-  if (::send(fd.get(), &question, question.header.nlmsg_len, 0) < 0) return Error::from_errno(errno, "ask the firewall");
+  if (::send(fd.get(), &question, question.header.nlmsg_len, 0) < 0)
+    return Error::from_errno(errno, "ask the firewall");
   alignas(nlmsghdr) char answer[4096];
   ssize_t n = ::recv(fd.get(), answer, sizeof answer, 0);
-  if (n < static_cast<ssize_t>(sizeof(nlmsghdr))) return Error::from_errno(n < 0 ? errno : EIO, "read the firewall's answer");
+  if (n < static_cast<ssize_t>(sizeof(nlmsghdr)))
+    return Error::from_errno(n < 0 ? errno : EIO, "read the firewall's answer");
   nlmsghdr header{};
   std::memcpy(&header, answer, sizeof header);
   if (header.nlmsg_type != NLMSG_ERROR) return true;

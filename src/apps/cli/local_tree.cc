@@ -36,7 +36,8 @@ Result<void> LocalFile::write(std::string_view data) {
 }
 
 Result<void> LocalFile::commit(mode_t mode) {
-  if (::fchmod(file_.get(), mode & 0777 & ~current_umask()) != 0) return Error::from_errno(errno, "chmod " + printable(name_));
+  if (::fchmod(file_.get(), mode & 0777 & ~current_umask()) != 0)
+    return Error::from_errno(errno, "chmod " + printable(name_));
   if (::renameat(directory_.get(), temporary_.c_str(), directory_.get(), name_.c_str()) != 0) {
     return Error::from_errno(errno, "write " + printable(name_));
   }
@@ -66,14 +67,16 @@ Result<sys::Fd> LocalTree::directory(std::string_view relative) {
       return Error::from_errno(errno, fmt::format("create directory {}/{}", path_, printable(relative)));
     }
     sys::Fd next(::openat(current.get(), name.c_str(), kDirectory));
-    if (!next) return Error::from_errno(errno, fmt::format("open directory {}/{}", path_, printable(relative)));
+    if (!next)
+      return Error::from_errno(errno, fmt::format("open directory {}/{}", path_, printable(relative)));
     current = std::move(next);
   }
   return current;
 }
 
 Result<void> LocalTree::make_directory(std::string_view relative, mode_t mode) {
-  if (!safe_relative_path(relative)) return make_error(Code::kCorrupt, "the sandbox named a path that leads out of the target");
+  if (!safe_relative_path(relative))
+    return make_error(Code::kCorrupt, "the sandbox named a path that leads out of the target");
   TRY(sys::Fd fd, directory(relative));
   // Stays writable for us, so that what is inside can be copied.
   mode_t wanted = ((mode & 0777) | 0700) & ~current_umask();
@@ -82,13 +85,15 @@ Result<void> LocalTree::make_directory(std::string_view relative, mode_t mode) {
 }
 
 Result<LocalFile> LocalTree::create(std::string_view relative) {
-  if (!safe_relative_path(relative)) return make_error(Code::kCorrupt, "the sandbox named a path that leads out of the target");
+  if (!safe_relative_path(relative))
+    return make_error(Code::kCorrupt, "the sandbox named a path that leads out of the target");
   std::size_t slash = relative.rfind('/');
   bool nested = slash != std::string_view::npos;
   TRY(sys::Fd parent, directory(nested ? relative.substr(0, slash) : std::string_view()));
   std::string name(nested ? relative.substr(slash + 1) : relative);
   std::string temporary = ".atoll-" + random_hex(8);
-  sys::Fd file(::openat(parent.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  sys::Fd file(
+      ::openat(parent.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return Error::from_errno(errno, fmt::format("create {}/{}", path_, printable(relative)));
   return LocalFile(std::move(parent), std::move(file), std::move(temporary), std::move(name));
 }

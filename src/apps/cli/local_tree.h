@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing what comes out of a sandbox to the local disk. Names are hostile: nothing is ever made outside the chosen
-// directory, no symbolic link below it is followed, and a file appears whole or not at all.
+// Writing what comes out of a sandbox to the local disk. Names are hostile: nothing is ever made outside the
+// chosen directory, no symbolic link below it is followed, and a file appears whole or not at all.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,10 @@ class LocalFile {
  private:
   friend class LocalTree;
   LocalFile(sys::Fd directory, sys::Fd file, std::string temporary, std::string name)
-      : directory_(std::move(directory)), file_(std::move(file)), temporary_(std::move(temporary)), name_(std::move(name)) {}
+      : directory_(std::move(directory)),
+        file_(std::move(file)),
+        temporary_(std::move(temporary)),
+        name_(std::move(name)) {}
   sys::Fd directory_;
   sys::Fd file_;
   std::string temporary_;

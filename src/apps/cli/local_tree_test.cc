@@ -33,7 +33,7 @@ TEST_F(LocalTreeTest, AFileAppearsWholeWithItsMode) {
     ASSERT_TRUE(file->commit(04755).ok());
   }
   EXPECT_EQ(sys::read_file(root_ + "/new/a/b", 100).value(), "text");
-  struct stat info {};
+  struct stat info{};
   ::stat((root_ + "/new/a/b").c_str(), &info);
   EXPECT_EQ(info.st_mode & 07777, 0755u) << "set-uid bits of a sandbox never come out";
 }

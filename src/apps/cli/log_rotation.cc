@@ -16,7 +16,7 @@ constexpr std::size_t kTailBytes = 64 * kKiB;
 }  // namespace
 
 Result<void> rotate_log(const std::string& path, std::uint64_t limit) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0 || static_cast<std::uint64_t>(info.st_size) <= limit) return success();
   for (unsigned n = kOldLogs; n > 1; --n) {
     ::rename(fmt::format("{}.{}", path, n - 1).c_str(), fmt::format("{}.{}", path, n).c_str());

@@ -12,8 +12,9 @@ namespace atl::cli {
 inline constexpr std::uint64_t kLogBytes = 16 * kMiB;  // a log is rotated beyond this
 inline constexpr unsigned kOldLogs = 3;                // path.1 (newest) to path.3
 
-// When `path` is larger than `limit`: moves older copies on, copies it to path.1 and empties it. Its writers keep their
-// descriptor, which must be in append mode. Lines written between copy and emptying are lost; a crash loses nothing else.
+// When `path` is larger than `limit`: moves older copies on, copies it to path.1 and empties it. Its writers
+// keep their descriptor, which must be in append mode. Lines written between copy and emptying are lost; a
+// crash loses nothing else.
 Result<void> rotate_log(const std::string& path, std::uint64_t limit = kLogBytes);
 
 // The last `lines` lines of a file, at most 64 KiB; empty when there is none.

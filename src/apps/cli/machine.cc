@@ -2,24 +2,30 @@
 #include "apps/cli/machine.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 
+#include <CLI/CLI.hpp>
+
 #include "net/tcp.h"
+#include "sys/files.h"
 
 namespace atl::cli {
 namespace {
 
 std::string format_endpoint(const net::Endpoint& endpoint) {
   bool v6 = endpoint.address.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", endpoint.address, endpoint.port) : fmt::format("{}:{}", endpoint.address, endpoint.port);
+  return v6 ? fmt::format("[{}]:{}", endpoint.address, endpoint.port)
+            : fmt::format("{}:{}", endpoint.address, endpoint.port);
 }
 
-// Binds port 0 and tells which one the kernel gave. It may be taken again before the daemon binds it; then that one says so.
+// Binds port 0 and tells which one the kernel gave. It may be taken again before the daemon binds it; then
+// that one says so.
 Result<std::uint16_t> free_port(const std::string& address) {
   bool v6 = address.find(':') != std::string::npos;
   sys::Fd fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -28,37 +34,59 @@ Result<std::uint16_t> free_port(const std::string& address) {
   socklen_t size = v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   any->sa_family = static_cast<sa_family_t>(v6 ? AF_INET6 : AF_INET);
   void* where = v6 ? static_cast<void*>(&storage.sin6_addr) : &reinterpret_cast<sockaddr_in*>(any)->sin_addr;
-  if (::inet_pton(any->sa_family, address.c_str(), where) != 1) return make_error(Code::kInvalid, "'{}' is no address", address);
+  if (::inet_pton(any->sa_family, address.c_str(), where) != 1)
+    return make_error(Code::kInvalid, "'{}' is no address", address);
   if (!fd || ::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0) {
     return Error::from_errno(errno, "find a free port on " + address);
   }
   return ntohs(v6 ? storage.sin6_port : reinterpret_cast<sockaddr_in*>(any)->sin_port);
 }
 
+// How well a client on this machine reaches an address: 2 loopback, 1 all addresses, 0 another one.
+int reach_of(const std::string& address) {
+  auto endpoint = net::parse_endpoint(address, net::AnyPort::kYes);
+  if (!endpoint.ok()) return 0;
+  if (net::is_loopback(*endpoint)) return 2;
+  return endpoint->address == "0.0.0.0" || endpoint->address == "::" ? 1 : 0;
+}
+
 }  // namespace
 
 void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& options, Declare which) {
-  app.add_option("--config", options.config_path, std::string("configuration file (default: ") + kDefaultConfig + ")")->type_name("FILE");
+  app.add_option("--config", options.config_path,
+                 std::string("configuration file (default: ") + kDefaultConfig + ")")
+      ->type_name("FILE");
   app.add_option("--data-dir", options.data_dir, "what is kept (default: /var/lib/atoll)")->type_name("DIR");
-  app.add_option("--run-dir", options.run_dir, "sockets and state of this boot (default: /run/atoll)")->type_name("DIR");
+  app.add_option("--run-dir", options.run_dir, "sockets and state of this boot (default: /run/atoll)")
+      ->type_name("DIR");
   app.add_flag("--no-config", options.no_config)->group("");
   if (which == Declare::kPaths) return;
-  commands.add_list(app, "--listen", "ADDRESS:PORT", &options.listen, "serve here (default: 127.0.0.1:7400); repeatable");
+  commands.add_list(app, "--listen", "ADDRESS:PORT", &options.listen,
+                    "serve here (default: 127.0.0.1:7400); repeatable");
   app.add_option("--plain", options.plain, "where plain HTTP is answered: loopback (default) or anywhere")
       ->type_name("WHERE")
       ->check(CLI::IsMember({"loopback", "anywhere"}));
-  app.add_option("--domain", options.domain, "names of sandboxes (default: atoll.localhost)")->type_name("NAME");
-  app.add_option("--user", options.user, "system user for the unprivileged daemon (default: atoll)")->type_name("NAME");
-  app.add_option("--slot-first", options.slot_first, "first slot number (default: 0)")->type_name("N")->check(CLI::Range(0, 65535));
-  app.add_option("--slot-count", options.slot_count, "most sandboxes at once (default: 256)")->type_name("N")->check(CLI::Range(1, 65535));
-  app.add_option("--ready", options.ready, "sandboxes started ahead, per template (default: 4)")->type_name("N")->check(CLI::Range(0, 1000));
+  app.add_option("--domain", options.domain, "names of sandboxes (default: atoll.localhost)")
+      ->type_name("NAME");
+  app.add_option("--user", options.user, "system user for the unprivileged daemon (default: atoll)")
+      ->type_name("NAME");
+  app.add_option("--slot-first", options.slot_first, "first slot number (default: 0)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--slot-count", options.slot_count, "most sandboxes at once (default: 256)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65535));
+  app.add_option("--ready", options.ready, "sandboxes started ahead, per template (default: 4)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000));
 }
 
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals) {
   Config config;
   if (!options.no_config) {
     bool named = !options.config_path.empty();
-    TRY(config, load_config(named ? options.config_path : kDefaultConfig, named ? Required::kYes : Required::kNo));
+    TRY(config,
+        load_config(named ? options.config_path : kDefaultConfig, named ? Required::kYes : Required::kNo));
   }
   if (!globals.instance.empty()) config.instance = globals.instance;
   if (!options.data_dir.empty()) config.data_dir = options.data_dir;
@@ -66,7 +94,8 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (!options.user.empty()) config.user = options.user;
   if (!options.domain.empty()) config.domain = options.domain;
   if (!options.listen.empty()) config.listen = options.listen;
-  if (!options.plain.empty()) config.plain = options.plain == "anywhere" ? Plain::kAnywhere : Plain::kLoopback;
+  if (!options.plain.empty())
+    config.plain = options.plain == "anywhere" ? Plain::kAnywhere : Plain::kLoopback;
   if (options.slot_first >= 0) config.slot_first = static_cast<std::uint32_t>(options.slot_first);
   if (options.slot_count >= 0) config.slot_count = static_cast<std::uint32_t>(options.slot_count);
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
@@ -75,11 +104,25 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
 }
 
 std::vector<std::string> config_flags(const Config& config) {
-  std::vector<std::string> flags{"--no-config", "--instance", config.instance, "--data-dir", config.data_dir, "--run-dir",
-                                 config.run_dir, "--user", config.user, "--domain", config.domain, "--plain",
-                                 config.plain == Plain::kAnywhere ? "anywhere" : "loopback", "--slot-first",
-                                 fmt::format("{}", config.slot_first), "--slot-count", fmt::format("{}", config.slot_count),
-                                 "--ready", fmt::format("{}", config.ready_sandboxes)};
+  std::vector<std::string> flags{"--no-config",
+                                 "--instance",
+                                 config.instance,
+                                 "--data-dir",
+                                 config.data_dir,
+                                 "--run-dir",
+                                 config.run_dir,
+                                 "--user",
+                                 config.user,
+                                 "--domain",
+                                 config.domain,
+                                 "--plain",
+                                 config.plain == Plain::kAnywhere ? "anywhere" : "loopback",
+                                 "--slot-first",
+                                 fmt::format("{}", config.slot_first),
+                                 "--slot-count",
+                                 fmt::format("{}", config.slot_count),
+                                 "--ready",
+                                 fmt::format("{}", config.ready_sandboxes)};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   return flags;
 }
@@ -88,16 +131,26 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
   TRY(std::string runner_program, find_daemon("atoll-runner"));
   TRY(std::string control_program, find_daemon("atoll-control"));
   TRY(std::string guestd, find_daemon("atoll-guestd"));
-  DaemonSpec runner{"runner", runner_program, {}, "", config.run_dir + "/runner.sock", config.data_dir + "/log/runner.log"};
-  runner.arguments = {"--data-dir", config.data_dir, "--run-dir", config.run_dir, "--instance", config.instance,
-                      "--control-user", config.user, "--slot-first", fmt::format("{}", config.slot_first), "--slot-count",
-                      fmt::format("{}", config.slot_count), "--guestd", guestd};
+  DaemonSpec runner{
+      "runner", runner_program, {}, "", config.run_dir + "/runner.sock", config.data_dir + "/log/runner.log"};
+  runner.arguments = {"--data-dir",     config.data_dir,
+                      "--run-dir",      config.run_dir,
+                      "--instance",     config.instance,
+                      "--control-user", config.user,
+                      "--slot-first",   fmt::format("{}", config.slot_first),
+                      "--slot-count",   fmt::format("{}", config.slot_count),
+                      "--guestd",       guestd};
   // Control starts as root, binds its port, and becomes the user by itself.
   DaemonSpec control{"control", control_program, {}, "", "", config.data_dir + "/log/control.log"};
-  control.arguments = {"--data-dir", config.data_dir, "--run-dir", config.run_dir, "--user", config.user, "--domain",
-                       config.domain, "--plain", config.plain == Plain::kAnywhere ? "anywhere" : "loopback", "--pool-size",
-                       fmt::format("{}", config.ready_sandboxes), "--max-sandboxes", fmt::format("{}", config.slot_count)};
-  for (const std::string& address : config.listen) control.arguments.insert(control.arguments.end(), {"--listen", address});
+  control.arguments = {"--data-dir",      config.data_dir,
+                       "--run-dir",       config.run_dir,
+                       "--user",          config.user,
+                       "--domain",        config.domain,
+                       "--plain",         config.plain == Plain::kAnywhere ? "anywhere" : "loopback",
+                       "--pool-size",     fmt::format("{}", config.ready_sandboxes),
+                       "--max-sandboxes", fmt::format("{}", config.slot_count)};
+  for (const std::string& address : config.listen)
+    control.arguments.insert(control.arguments.end(), {"--listen", address});
   return std::vector<DaemonSpec>{std::move(runner), std::move(control)};
 }
 
@@ -111,6 +164,12 @@ Result<void> choose_ports(Config& config) {
   return success();
 }
 
+bool run_by_others(const Config& config) {
+  if (load_state(config.run_dir).ok()) return false;
+  auto lock = sys::open_file(config.run_dir + "/runner.lock", O_RDONLY);
+  return lock.ok() && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 Result<void> require_root(std::string_view what) {
   if (::geteuid() == 0) return success();
   return make_error(Code::kDenied, "{} needs root: it makes namespaces, cgroups and firewall rules", what)
@@ -118,12 +177,25 @@ Result<void> require_root(std::string_view what) {
 }
 
 std::string local_url(const Config& config) {
-  auto endpoint = net::parse_endpoint(config.listen.front(), net::AnyPort::kYes);
-  if (!endpoint.ok()) return "http://" + config.listen.front();
+  const std::string* chosen = &config.listen.front();
+  for (const std::string& address : config.listen) {
+    if (reach_of(address) > reach_of(*chosen)) chosen = &address;
+  }
+  auto endpoint = net::parse_endpoint(*chosen, net::AnyPort::kYes);
+  if (!endpoint.ok()) return "http://" + *chosen;
+  bool plain = net::is_loopback(*endpoint) || config.plain == Plain::kAnywhere;
   if (endpoint->address == "0.0.0.0") endpoint->address = "127.0.0.1";
   if (endpoint->address == "::") endpoint->address = "::1";
-  bool plain = net::is_loopback(*endpoint) || config.plain == Plain::kAnywhere;
   return (plain ? "http://" : "https://") + format_endpoint(*endpoint);
+}
+
+Result<void> ensure_local_address(Config& config) {
+  for (const std::string& address : config.listen) {
+    if (reach_of(address) > 0) return success();
+  }
+  TRY(net::Endpoint endpoint, net::parse_endpoint(config.listen.front(), net::AnyPort::kYes));
+  config.listen.push_back(fmt::format("127.0.0.1:{}", endpoint.port));
+  return success();
 }
 
 }  // namespace atl::cli

@@ -28,15 +28,21 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
 // The options that give exactly `config` again, for the supervisor that we start.
 std::vector<std::string> config_flags(const Config& config);
 
-// The daemons of one instance in the order of starting, with their flags and logs. kNotFound when a program is missing.
+// The daemons of one instance in the order of starting, with their flags and logs. kNotFound when a program
+// is missing.
 Result<std::vector<DaemonSpec>> daemon_specs(const Config& config);
 
 // Replaces port 0 by a free one, so that the daemons keep it through restarts.
 Result<void> choose_ports(Config& config);
+// Whether a runner holds its lock that no supervisor of ours has started: systemd's, or one started by hand.
+bool run_by_others(const Config& config);
 // kDenied with what to do, unless we are root.
 Result<void> require_root(std::string_view what);
 
-// The address that a client on this machine uses for the first `listen`: 0.0.0.0 becomes 127.0.0.1.
+// The address that a client on this machine uses: a loopback address where there is one; 0.0.0.0 becomes
+// 127.0.0.1.
 std::string local_url(const Config& config);
+// Adds a loopback address when none of `listen` can be reached by the names in our own certificate.
+Result<void> ensure_local_address(Config& config);
 
 }  // namespace atl::cli

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <cstdlib>
+
+#include <boost/json/serialize.hpp>
 
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/parse.h"
@@ -31,7 +32,8 @@ bool wants_colour(int fd) {
 void write_or_exit(int fd, std::string_view text) {
   auto written = try_write(fd, text);
   if (written.ok()) return;
-  if (written.error().sys_errno() == EPIPE) ::_exit(fd == STDOUT_FILENO ? kExitSignalBase + SIGPIPE : kExitAtoll);
+  if (written.error().sys_errno() == EPIPE)
+    ::_exit(fd == STDOUT_FILENO ? kExitSignalBase + SIGPIPE : kExitAtoll);
   if (fd != STDOUT_FILENO) return;
   print_error(written.error(), false);
   ::_exit(kExitAtoll);
@@ -39,7 +41,8 @@ void write_or_exit(int fd, std::string_view text) {
 
 // Columns that the text takes, counting code points: good enough for ids, names and paths.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -77,7 +80,8 @@ Result<void> try_write(int fd, std::string_view text) {
       pollfd item{fd, POLLOUT, 0};  // somebody else has set the shared description to non-blocking
       ::poll(&item, 1, -1);
     } else if (errno != EINTR) {
-      return Error::from_errno(errno, fd == STDOUT_FILENO ? "write to standard output" : "write to standard error");
+      return Error::from_errno(errno,
+                               fd == STDOUT_FILENO ? "write to standard output" : "write to standard error");
     }
   }
   return success();

@@ -3,11 +3,11 @@
 // What the command says: results on standard output (text or JSON), everything else on standard error.
 #pragma once
 
-#include <boost/json/value.hpp>
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <boost/json/value.hpp>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -46,8 +46,8 @@ class Table {
 };
 void print_table(const Table& table);
 
-// A line on standard error that is rewritten in place. Shows nothing when standard error is no terminal, and nothing in
-// the first second, so that quick work stays quiet.
+// A line on standard error that is rewritten in place. Shows nothing when standard error is no terminal, and
+// nothing in the first second, so that quick work stays quiet.
 class Progress {
  public:
   explicit Progress(std::string what);

@@ -38,10 +38,12 @@ Result<std::chrono::seconds> parse_duration(std::string_view text) {
   }
   auto number = parse_number<std::uint32_t>(digits);
   if (!number || factor == 0) {
-    return make_error(Code::kInvalid, "'{}' is not a duration; write for example 90s, 5m, 2h or 1d", printable(text));
+    return make_error(Code::kInvalid, "'{}' is not a duration; write for example 90s, 5m, 2h or 1d",
+                      printable(text));
   }
   std::chrono::seconds value(std::int64_t{*number} * factor);
-  if (value > kMaxDuration) return make_error(Code::kInvalid, "the duration {} is longer than 30 days", printable(text));
+  if (value > kMaxDuration)
+    return make_error(Code::kInvalid, "the duration {} is longer than 30 days", printable(text));
   return value;
 }
 
@@ -102,7 +104,8 @@ std::string format_duration(std::chrono::seconds duration) {
   std::int64_t s = std::max<std::int64_t>(0, duration.count());
   if (s < 60) return fmt::format("{}s", s);
   if (s < 3600) return s % 60 ? fmt::format("{}m {}s", s / 60, s % 60) : fmt::format("{}m", s / 60);
-  if (s < 86400) return s / 60 % 60 ? fmt::format("{}h {}m", s / 3600, s / 60 % 60) : fmt::format("{}h", s / 3600);
+  if (s < 86400)
+    return s / 60 % 60 ? fmt::format("{}h {}m", s / 3600, s / 60 % 60) : fmt::format("{}h", s / 3600);
   return s / 3600 % 24 ? fmt::format("{}d {}h", s / 86400, s / 3600 % 24) : fmt::format("{}d", s / 86400);
 }
 
@@ -112,7 +115,8 @@ std::string format_bytes(std::uint64_t bytes) {
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (value /= 1024; value >= 1023.95 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return value < 9.95 ? fmt::format("{:.1f} {}", value, kUnits[unit]) : fmt::format("{:.0f} {}", value, kUnits[unit]);
+  return value < 9.95 ? fmt::format("{:.1f} {}", value, kUnits[unit])
+                      : fmt::format("{:.0f} {}", value, kUnits[unit]);
 }
 
 }  // namespace atl::cli

@@ -141,7 +141,8 @@ TEST(ParseUrl, SplitsHostAndPort) {
 }
 
 TEST(ParseUrl, RefusesWhatItCannotUse) {
-  for (const char* text : {"", "ftp://x", "http://", "http://a:0", "http://a:99999", "http://u@h", "http://h?q", "http://[::1"}) {
+  for (const char* text : {"", "ftp://x", "http://", "http://a:0", "http://a:99999", "http://u@h",
+                           "http://h?q", "http://[::1"}) {
     EXPECT_FALSE(parse_url(text).ok()) << text;
   }
 }

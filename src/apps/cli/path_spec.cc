@@ -7,7 +7,8 @@
 namespace atl::cli {
 
 Result<PathSpec> parse_path_spec(std::string_view text) {
-  if (text.empty()) return make_error(Code::kInvalid, "an operand is empty; give a path, ID:PATH, or - for a pipe");
+  if (text.empty())
+    return make_error(Code::kInvalid, "an operand is empty; give a path, ID:PATH, or - for a pipe");
   if (text.find('\0') != std::string_view::npos) return make_error(Code::kInvalid, "a path holds a NUL byte");
   if (text == "-") return PathSpec{PathSpec::Kind::kStdio, "", ""};
   std::size_t colon = text.find(':');

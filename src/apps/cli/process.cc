@@ -37,16 +37,18 @@ struct Identity {
   ::_exit(127);
 }
 
-[[noreturn]] void run_child(char* const* argv, const std::optional<Identity>& identity, const std::string& user,
-                            int log_fd) {
+[[noreturn]] void run_child(char* const* argv, const std::optional<Identity>& identity,
+                            const std::string& user, int log_fd) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   ::setsid();
   int null_fd = ::open("/dev/null", O_RDONLY);
-  if (null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log_fd, 1) < 0 || ::dup2(log_fd, 2) < 0) fail_child("dup2");
-  if (::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0 && errno != ENOSYS) fail_child("close_range");  // Linux 5.11
+  if (null_fd < 0 || ::dup2(null_fd, 0) < 0 || ::dup2(log_fd, 1) < 0 || ::dup2(log_fd, 2) < 0)
+    fail_child("dup2");
+  if (::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0 && errno != ENOSYS)
+    fail_child("close_range");  // Linux 5.11
   if (::chdir("/") != 0) fail_child("chdir /");
   ::umask(022);
   if (identity) {
@@ -112,7 +114,8 @@ Result<void> run_program(const std::string& program, const std::vector<std::stri
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return success();
-  if (WIFEXITED(status)) return make_error(Code::kInternal, "{} ended with status {}", program, WEXITSTATUS(status));
+  if (WIFEXITED(status))
+    return make_error(Code::kInternal, "{} ended with status {}", program, WEXITSTATUS(status));
   return make_error(Code::kInternal, "{} was ended by signal {}", program, WTERMSIG(status));
 }
 
@@ -128,13 +131,15 @@ Result<std::string> find_daemon(const std::string& name) {
   char self[PATH_MAX];
   ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
   if (n < 0) return Error::from_errno(errno, "readlink /proc/self/exe");
-  std::filesystem::path directory = std::filesystem::path(std::string(self, static_cast<std::size_t>(n))).parent_path();
+  std::filesystem::path directory =
+      std::filesystem::path(std::string(self, static_cast<std::size_t>(n))).parent_path();
   std::filesystem::path beside = directory / name;
   std::filesystem::path installed = directory.parent_path() / "libexec" / "atoll" / name;
   for (const auto& path : {beside, installed}) {
     if (::access(path.c_str(), X_OK) == 0) return path.string();
   }
-  return make_error(Code::kNotFound, "the program {} is neither {} nor {}", name, beside.string(), installed.string())
+  return make_error(Code::kNotFound, "the program {} is neither {} nor {}", name, beside.string(),
+                    installed.string())
       .with_hint("build it, or install Atoll completely");
 }
 

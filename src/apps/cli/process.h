@@ -16,7 +16,8 @@
 
 namespace atl::cli {
 
-// A pid alone may be used again by another process; with the start time it names one process until the next boot.
+// A pid alone may be used again by another process; with the start time it names one process until the next
+// boot.
 struct ProcessId {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;  // /proc/<pid>/stat field 22
@@ -34,8 +35,8 @@ struct SpawnOptions {
   std::string user;                    // becomes this user; empty: stays
   std::string log_path;                // standard output and error are appended here, mode 0640
 };
-// Forks and executes. Only for a single-threaded process. What goes wrong after the fork is written to the log, and the
-// child ends with status 127.
+// Forks and executes. Only for a single-threaded process. What goes wrong after the fork is written to the
+// log, and the child ends with status 127.
 Result<ProcessId> spawn_process(const SpawnOptions& options);
 
 // Runs a program to its end with our standard streams; kInternal with its status when it fails. Blocks.

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+
 #include <boost/json.hpp>
 
 #include "apps/cli/exit_codes.h"
@@ -15,10 +16,12 @@ namespace {
 
 constexpr Steady::duration kReconnectLimit = std::chrono::seconds(60);  // control may be restarting
 constexpr auto kKeepaliveSeconds = 10;
-constexpr Steady::duration kSilence = std::chrono::seconds(35);  // three keepalives missed: the connection is dead
+constexpr Steady::duration kSilence =
+    std::chrono::seconds(35);  // three keepalives missed: the connection is dead
 constexpr std::size_t kReadBlock = 64 * 1024;
 
-// `outcome` is the guest daemon's own word (proto/guest.md); -1 as exit code means a signal, as E2B's daemon has it.
+// `outcome` is the guest daemon's own word (proto/guest.md); -1 as exit code means a signal, as E2B's daemon
+// has it.
 ProcessEnd end_of(const json::value& value) {
   ProcessEnd end;
   end.exit_code = static_cast<int>(number_at(value, "exitCode"));
@@ -27,11 +30,16 @@ ProcessEnd end_of(const json::value& value) {
   std::string kind = typed != nullptr ? text_at(*typed, "kind") : "";
   end.signal = typed != nullptr ? static_cast<int>(number_at(*typed, "signal")) : 0;
   using How = ProcessEnd::How;
-  if (kind == "timed_out") end.how = How::kTimedOut;
-  else if (kind == "out_of_memory") end.how = How::kOutOfMemory;
-  else if (kind == "killed") end.how = How::kKilled;
-  else if (kind == "signalled" || end.exit_code < 0) end.how = How::kSignalled;
-  else end.how = How::kExited;
+  if (kind == "timed_out")
+    end.how = How::kTimedOut;
+  else if (kind == "out_of_memory")
+    end.how = How::kOutOfMemory;
+  else if (kind == "killed")
+    end.how = How::kKilled;
+  else if (kind == "signalled" || end.exit_code < 0)
+    end.how = How::kSignalled;
+  else
+    end.how = How::kExited;
   return end;
 }
 
@@ -94,9 +102,11 @@ Task<Result<ProcessEvent>> ProcessStream::next() {
     json::object process{{"cmd", spec_.command}, {"args", json::value_from(spec_.arguments)}};
     if (!spec_.environment.empty()) process["envs"] = json::value_from(spec_.environment);
     if (!spec_.directory.empty()) process["cwd"] = spec_.directory;
-    json::object body{{"process", std::move(process)}, {"tag", tag_}, {"stdin", spec_.open_stdin}, {"offsets", true}};
+    json::object body{
+        {"process", std::move(process)}, {"tag", tag_}, {"stdin", spec_.open_stdin}, {"offsets", true}};
     if (spec_.terminal) {
-      body["pty"] = json::object{{"size", {{"cols", spec_.terminal->columns}, {"rows", spec_.terminal->rows}}}};
+      body["pty"] =
+          json::object{{"size", {{"cols", spec_.terminal->columns}, {"rows", spec_.terminal->rows}}}};
     }
     started_ = true;
     CO_TRY_VOID(co_await open_stream("Start", std::move(body), spec_.limit));
@@ -114,7 +124,8 @@ Task<Result<ProcessEvent>> ProcessStream::next() {
   }
 }
 
-// One read, or one envelope that is already here. An ended stream without its last frame is a dropped connection.
+// One read, or one envelope that is already here. An ended stream without its last frame is a dropped
+// connection.
 Task<Result<std::optional<ProcessEvent>>> ProcessStream::step() {
   CO_TRY(auto envelope, reader_.next());
   if (envelope) co_return take_envelope(std::move(*envelope));
@@ -126,7 +137,8 @@ Task<Result<std::optional<ProcessEvent>>> ProcessStream::step() {
   co_return std::optional<ProcessEvent>();
 }
 
-Result<std::optional<ProcessEvent>> ProcessStream::take_envelope(http::connect::EnvelopeReader::Envelope envelope) {
+Result<std::optional<ProcessEvent>> ProcessStream::take_envelope(
+    http::connect::EnvelopeReader::Envelope envelope) {
   boost::system::error_code failure;
   json::value value = json::parse(envelope.payload, failure);
   if (failure) return make_error(Code::kCorrupt, "the sandbox sent an event that is not JSON");
@@ -135,7 +147,8 @@ Result<std::optional<ProcessEvent>> ProcessStream::take_envelope(http::connect::
     const json::value* error = find_at(value, "error");
     if (error == nullptr) return make_error(Code::kCorrupt, "the process's stream ended without its outcome");
     if (text_at(*error, "code") == "deadline_exceeded") {
-      return std::optional(ProcessEvent{ProcessEvent::Kind::kEnded, "", {ProcessEnd::How::kTimedOut, 0, SIGKILL, "time limit"}});
+      return std::optional(ProcessEvent{
+          ProcessEvent::Kind::kEnded, "", {ProcessEnd::How::kTimedOut, 0, SIGKILL, "time limit"}});
     }
     if (text_at(*error, "code") == "resource_exhausted" && pid_ > 0) {
       exchange_ = std::move(ended);  // we were too slow and were cut off: come again and go on from here
@@ -169,7 +182,8 @@ Result<std::optional<ProcessEvent>> ProcessStream::take_data(const json::value& 
     if (text == nullptr || !text->is_string()) continue;
     auto bytes = base64_decode(std::string_view(text->as_string()));
     if (!bytes) return make_error(Code::kCorrupt, "the sandbox sent output that is not base64");
-    auto at = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(data, "offset", static_cast<std::int64_t>(offset_))));
+    auto at = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(0, number_at(data, "offset", static_cast<std::int64_t>(offset_))));
     if (at > offset_) lost_ += at - offset_;
     offset_ = at + bytes->size();
     return std::optional(ProcessEvent{kind, std::move(*bytes), {}});
@@ -185,11 +199,13 @@ Task<Result<void>> ProcessStream::reconnect() {
     json::object body{{"process", selector()}, {"fromOffset", fmt::format("{}", offset_)}};
     auto opened = co_await open_stream("Connect", std::move(body), Millis(0));
     if (opened.ok() || interrupted_) co_return success();
-    // The API is back and says that the sandbox is gone, or the daemon says that the process is: no use to try again.
+    // The API is back and says that the sandbox is gone, or the daemon says that the process is: no use to
+    // try again.
     bool final = opened.error().code() == Code::kNotFound ||
                  opened.error().message().find("was not found") != std::string::npos;
     if (final || Steady::now() > give_up) {
-      co_return std::move(opened).error().context("the connection broke, and the process cannot be found again");
+      co_return std::move(opened).error().context(
+          "the connection broke, and the process cannot be found again");
     }
     co_await async::sleep_for(pause);
     pause = std::min(pause * 2, Millis(1000));

@@ -8,6 +8,7 @@ void register_all(Commands& commands) {
   register_up(commands);
   register_down(commands);
   register_status(commands);
+  register_doctor(commands);
   register_env(commands);
   register_run(commands);
   register_create(commands);

@@ -18,7 +18,9 @@ constexpr std::size_t kMaxListed = 65'536;
 constexpr timeval kPatience{60, 0};  // for one answer; stopping a sandbox may wait for the kernel
 
 Error from_status(const wire::Status& status) {
-  return Error(static_cast<Code>(status.code), status.message.str()).with_word(status.word.str()).with_hint(status.hint.str());
+  return Error(static_cast<Code>(status.code), status.message.str())
+      .with_word(status.word.str())
+      .with_hint(status.hint.str());
 }
 }  // namespace
 
@@ -38,7 +40,8 @@ Result<Reply> RunnerLink::receive(std::uint64_t id, wire::Type answer) {
     TRY(sys::Received received, sys::receive_message(socket_.get(), buffer));
     if (received.size == 0) return make_error(Code::kUnavailable, "the runner closed the connection");
     wire::Header header{};
-    if (received.size < sizeof header) return make_error(Code::kCorrupt, "the runner sent a message that is too short");
+    if (received.size < sizeof header)
+      return make_error(Code::kCorrupt, "the runner sent a message that is too short");
     std::memcpy(&header, buffer.data(), sizeof header);
     if (header.id != id) continue;
     if (header.type != static_cast<std::uint16_t>(answer) || received.size != sizeof(Reply)) {
@@ -74,7 +77,8 @@ Result<std::vector<RunnerLink::Sandbox>> RunnerLink::list() {
     if (!reply.status.ok) return from_status(reply.status);
     if (reply.last) return out;
     out.push_back({reply.sandbox.str(), reply.generation});
-    if (out.size() > kMaxListed) return make_error(Code::kTooLarge, "the runner lists more than {} sandboxes", kMaxListed);
+    if (out.size() > kMaxListed)
+      return make_error(Code::kTooLarge, "the runner lists more than {} sandboxes", kMaxListed);
     TRY(reply, receive<wire::ListReply>(request.header.id, wire::Type::kListReply));
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunnerLink: root's direct line to the runner, for `atoll down` and `atoll doctor` when control is gone or must not be
-// trusted to answer. Blocking. The runner serves one connection at a time: ours takes control's place.
+// RunnerLink: root's direct line to the runner, for `atoll down` and `atoll doctor` when control is gone or
+// must not be trusted to answer. Blocking. The runner serves one connection at a time: ours takes control's
+// place.
 #pragma once
 
 #include <string>

@@ -26,29 +26,33 @@ Error about_template(Error error, const std::string& name) {
 
 }  // namespace
 
-Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api, CreateOptions options,
-                                                          std::string user) {
+Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,
+                                                          CreateOptions options, std::string user) {
   json::value body = create_body(options);
   auto reply = co_await api->call("POST", "/v2/sandboxes", std::move(body));
   if (!reply.ok()) co_return about_template(std::move(reply).error(), options.template_name);
   std::string id = text_at(reply->body, "sandboxID");
-  if (!model::valid_sandbox_id(id)) co_return make_error(Code::kCorrupt, "the answer to create has no sandbox id");
+  if (!model::valid_sandbox_id(id))
+    co_return make_error(Code::kCorrupt, "the answer to create has no sandbox id");
   std::string token = text_at(reply->body, "envdAccessToken");
   co_return std::make_shared<GuestClient>(std::move(api), std::move(id), std::move(token), std::move(user));
 }
 
 Task<Result<void>> kill_sandbox(std::shared_ptr<ApiClient> api, std::string sandbox) {
   if (!model::valid_sandbox_id(sandbox)) {
-    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(sandbox)).with_hint("list ids with 'atoll ps'");
+    co_return make_error(Code::kInvalid, "'{}' is not a sandbox id", printable(sandbox))
+        .with_hint("list ids with 'atoll ps'");
   }
   std::string path = "/sandboxes/" + sandbox;
   auto reply = co_await api->call("DELETE", path);
   if (reply.ok()) co_return success();
   if (reply.error().code() != Code::kNotFound) co_return std::move(reply).error();
-  co_return make_error(Code::kNotFound, "there is no sandbox {}", sandbox).with_hint("list them with 'atoll ps'");
+  co_return make_error(Code::kNotFound, "there is no sandbox {}", sandbox)
+      .with_hint("list them with 'atoll ps'");
 }
 
-Task<Result<void>> set_lifetime(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime) {
+Task<Result<void>> set_lifetime(std::shared_ptr<ApiClient> api, std::string sandbox,
+                                std::chrono::seconds lifetime) {
   std::string path = "/sandboxes/" + sandbox + "/timeout";
   json::value body = json::object({{"timeout", lifetime.count()}});
   auto reply = co_await api->call("POST", path, std::move(body));

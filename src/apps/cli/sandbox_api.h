@@ -21,11 +21,12 @@ struct CreateOptions {
 };
 
 // Creates a sandbox and gives the client of its guest daemon.
-Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api, CreateOptions options,
-                                                          std::string user);
+Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,
+                                                          CreateOptions options, std::string user);
 // Kills it. kNotFound when there is none.
 Task<Result<void>> kill_sandbox(std::shared_ptr<ApiClient> api, std::string sandbox);
 // Sets the deadline to now + lifetime.
-Task<Result<void>> set_lifetime(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime);
+Task<Result<void>> set_lifetime(std::shared_ptr<ApiClient> api, std::string sandbox,
+                                std::chrono::seconds lifetime);
 
 }  // namespace atl::cli

@@ -29,7 +29,9 @@ Task<> without_throw(Task<> task) {
 }
 }  // namespace
 
-void Session::spawn(std::string name, Task<> task) { scope_.spawn(std::move(name), without_throw(std::move(task))); }
+void Session::spawn(std::string name, Task<> task) {
+  scope_.spawn(std::move(name), without_throw(std::move(task)));
+}
 
 Task<> Session::drive(std::function<Task<Result<int>>(Session&)> body) {
   result_ = co_await body(*this);

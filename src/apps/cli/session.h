@@ -27,8 +27,8 @@ class Session {
   // `call` and adds signals.
   void on_signals(std::initializer_list<int> numbers, std::function<void(int)> call);
 
-  // Starts a background task of the command. When the command ends, its pending wait returns early; a task that loops
-  // looks at ending().
+  // Starts a background task of the command. When the command ends, its pending wait returns early; a task
+  // that loops looks at ending().
   void spawn(std::string name, Task<> task);
   bool ending() const { return scope_.cancelled(); }
 

@@ -8,12 +8,17 @@ constexpr std::string_view kPlain =
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // A leading '=' or '~' is special to some shells, so only words that begin with a harmless character stay bare.
-  bool plain = !text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos && text.front() != '=';
+  // A leading '=' or '~' is special to some shells, so only words that begin with a harmless character stay
+  // bare.
+  bool plain =
+      !text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos && text.front() != '=';
   if (plain) return std::string(text);
   std::string out = "'";
   for (char c : text) {
-    if (c == '\'') out += "'\\''"; else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
   }
   return out + "'";
 }

@@ -23,11 +23,13 @@
 namespace atl::cli {
 namespace {
 
-constexpr Millis kStopGrace = std::chrono::seconds(20);     // SIGTERM to SIGKILL
-constexpr Steady::duration kStableAfter = std::chrono::seconds(30);   // up for so long: the next death is a first one
-constexpr Steady::duration kReadyLimit = std::chrono::seconds(15);    // after it the next daemon starts all the same
-constexpr Millis kTick(200);                                          // while something is due
-constexpr Millis kIdleTick(10'000);                                   // log sizes are looked at
+constexpr Millis kStopGrace = std::chrono::seconds(20);  // SIGTERM to SIGKILL
+constexpr Steady::duration kStableAfter =
+    std::chrono::seconds(30);  // up for so long: the next death is a first one
+constexpr Steady::duration kReadyLimit =
+    std::chrono::seconds(15);        // after it the next daemon starts all the same
+constexpr Millis kTick(200);         // while something is due
+constexpr Millis kIdleTick(10'000);  // log sizes are looked at
 
 struct Daemon {
   DaemonSpec spec;
@@ -42,13 +44,14 @@ struct Daemon {
   bool running() const { return static_cast<bool>(pidfd); }
 };
 
-// Whether somebody listens at the path. Found in /proc/net/unix and not by connecting: the runner takes one connection
-// at a time, and ours would push control's away.
+// Whether somebody listens at the path. Found in /proc/net/unix and not by connecting: the runner takes one
+// connection at a time, and ours would push control's away.
 bool is_listening(const std::string& path) {
   auto table = sys::read_file("/proc/net/unix", 16 * kMiB);
   if (!table.ok()) return true;  // nothing can be said; the next daemon will see for itself
   for (std::string_view line : split(*table, '\n')) {
-    if (line.ends_with(" " + path) && line.find(" 00010000 ") != std::string_view::npos) return true;  // __SO_ACCEPTCON
+    if (line.ends_with(" " + path) && line.find(" 00010000 ") != std::string_view::npos)
+      return true;  // __SO_ACCEPTCON
   }
   return false;
 }
@@ -61,7 +64,8 @@ class Supervisor {
 
   Result<void> run() {
     TRY_VOID(take_lock());
-    // Orphans of the daemons (sandboxes whose launcher died) come to us and are reaped, so that no zombie stays.
+    // Orphans of the daemons (sandboxes whose launcher died) come to us and are reaped, so that no zombie
+    // stays.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     TRY_VOID(block_signals());
     adopt_running();
@@ -102,7 +106,8 @@ class Supervisor {
     auto old = load_state(run_dir_);
     if (!old.ok()) return;
     for (const DaemonState& state : old->daemons) {
-      auto daemon = std::find_if(daemons_.begin(), daemons_.end(), [&](const Daemon& d) { return d.spec.name == state.name; });
+      auto daemon = std::find_if(daemons_.begin(), daemons_.end(),
+                                 [&](const Daemon& d) { return d.spec.name == state.name; });
       if (daemon == daemons_.end() || state.process.pid <= 0) continue;
       auto pidfd = sys::open_same_process(state.process.pid, state.process.start_ticks);
       if (!pidfd.ok()) continue;
@@ -119,13 +124,15 @@ class Supervisor {
     for (Daemon& daemon : daemons_) {
       auto now = Steady::now();
       if (!daemon.running() && !daemon.held && now >= daemon.start_at) start(daemon);
-      bool ready = daemon.running() && (daemon.spec.ready_socket.empty() || is_listening(daemon.spec.ready_socket));
+      bool ready =
+          daemon.running() && (daemon.spec.ready_socket.empty() || is_listening(daemon.spec.ready_socket));
       if (!ready && now - daemon.started < kReadyLimit) return;  // the next one waits
     }
   }
 
   void start(Daemon& daemon) {
-    auto id = spawn_process({daemon.spec.program, daemon.spec.arguments, daemon.spec.user, daemon.spec.log_path});
+    auto id =
+        spawn_process({daemon.spec.program, daemon.spec.arguments, daemon.spec.user, daemon.spec.log_path});
     daemon.started = Steady::now();
     daemon.since = system_clock().now();
     auto pidfd = id.ok() ? sys::open_same_process(id->pid, id->start_ticks) : Result<sys::Fd>(id.error());
@@ -134,8 +141,7 @@ class Supervisor {
       daemon.pidfd = std::move(*pidfd);
       log::info("daemon started", {{"daemon", daemon.spec.name}, {"pid", id->pid}});
     } else {
-      log::error("daemon did not start",
-                 {{"daemon", daemon.spec.name}, {"why", pidfd.error().message()}});
+      log::error("daemon did not start", {{"daemon", daemon.spec.name}, {"why", pidfd.error().message()}});
       died(daemon);
     }
     publish();
@@ -165,7 +171,8 @@ class Supervisor {
     for (Daemon& daemon : daemons_) {
       if (!daemon.running() || !sys::wait_for_end(daemon.pidfd.get(), Millis(0))) continue;
       int pid = daemon.process.pid;
-      if (!daemon.held && !stopping_) log::error("daemon died, it is started again", {{"daemon", daemon.spec.name}, {"pid", pid}});
+      if (!daemon.held && !stopping_)
+        log::error("daemon died, it is started again", {{"daemon", daemon.spec.name}, {"pid", pid}});
       died(daemon);
     }
     reap();

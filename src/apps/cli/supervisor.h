@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Supervisor: keeps the daemons of one instance running. A small single-threaded loop without network: it starts
-// processes, restarts them with back-off when they die, rotates their logs, and stops them in order.
+// Supervisor: keeps the daemons of one instance running. A small single-threaded loop without network: it
+// starts processes, restarts them with back-off when they die, rotates their logs, and stops them in order.
 //
-// It may be killed at any time: the daemons go on, and the next supervisor takes them over by pid and start time.
+// It may be killed at any time: the daemons go on, and the next supervisor takes them over by pid and start
+// time.
 #pragma once
 
 #include <signal.h>
@@ -17,7 +18,7 @@
 namespace atl::cli {
 
 struct DaemonSpec {
-  std::string name;          // "runner"
+  std::string name;  // "runner"
   std::string program;
   std::vector<std::string> arguments;
   std::string user;          // empty: root
@@ -28,9 +29,9 @@ struct DaemonSpec {
 // What the supervisor tells the world, as a file of JSON in the run directory.
 struct DaemonState {
   std::string name;
-  ProcessId process;     // pid 0: not running now
+  ProcessId process;  // pid 0: not running now
   unsigned restarts = 0;
-  WallTime since;        // of the last start
+  WallTime since;  // of the last start
 };
 struct SupervisorState {
   ProcessId process;
@@ -49,8 +50,9 @@ Result<SupervisorState> load_state(const std::string& run_dir);
 Millis restart_delay(unsigned deaths);
 
 // Signals that the supervisor obeys.
-inline constexpr int kStopAll = SIGTERM;       // stop the daemons in reverse order, then end
-inline constexpr int kHoldControl = SIGUSR1;   // stop the last daemon and do not start it again: `atoll down` works on
+inline constexpr int kStopAll = SIGTERM;  // stop the daemons in reverse order, then end
+inline constexpr int kHoldControl =
+    SIGUSR1;  // stop the last daemon and do not start it again: `atoll down` works on
 
 struct SupervisorOptions {
   std::string run_dir;

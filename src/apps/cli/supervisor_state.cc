@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+
 #include <boost/json.hpp>
 
 #include "apps/cli/api_client.h"
@@ -13,7 +14,8 @@ namespace {
 json::object process_json(const ProcessId& id) { return {{"pid", id.pid}, {"start_ticks", id.start_ticks}}; }
 
 ProcessId process_of(const json::value& value) {
-  return {static_cast<pid_t>(number_at(value, "pid")), static_cast<std::uint64_t>(number_at(value, "start_ticks"))};
+  return {static_cast<pid_t>(number_at(value, "pid")),
+          static_cast<std::uint64_t>(number_at(value, "start_ticks"))};
 }
 
 }  // namespace

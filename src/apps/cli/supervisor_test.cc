@@ -2,7 +2,9 @@
 #include "apps/cli/supervisor.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,15 +86,20 @@ TEST_F(Rotation, TailGivesTheLastLines) {
   EXPECT_EQ(tail_of(path("none"), 2), "");
 }
 
-// Waits until `done` holds, driven by the file system, at most ten seconds.
+// Waits until the state file, which the supervisor replaces at each change, satisfies `done`; at most ten
+// seconds.
 template <class Done>
-bool eventually(Done done) {
-  auto deadline = Steady::now() + std::chrono::seconds(10);
-  while (Steady::now() < deadline) {
-    if (done()) return true;
-    ::usleep(5'000);
+bool wait_for_state(const std::string& run_dir, Done done) {
+  sys::Fd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ::inotify_add_watch(watch.get(), run_dir.c_str(), IN_MOVED_TO);
+  for (;;) {
+    auto state = load_state(run_dir);
+    if (state.ok() && done(*state)) return true;
+    pollfd item{watch.get(), POLLIN, 0};
+    if (::poll(&item, 1, 10'000) <= 0) return false;
+    char events[4096];
+    (void)!::read(watch.get(), events, sizeof events);
   }
-  return false;
 }
 
 using Supervising = InDirectory;
@@ -109,14 +116,19 @@ ProcessId daemon_of(const std::string& run_dir) {
 }
 pid_t daemon_pid(const std::string& run_dir) { return daemon_of(run_dir).pid; }
 
-// A daemon that is killed comes back; one whose supervisor is killed stays, and the next supervisor takes it over.
+// A daemon that is killed comes back; one whose supervisor is killed stays, and the next supervisor takes it
+// over.
 TEST_F(Supervising, RestartsAdoptsAndStops) {
-  SupervisorOptions options{directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  SupervisorOptions options{
+      directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
   pid_t first = supervise_in_child(options);
-  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
+  auto is_up = [](const SupervisorState& state) { return state.daemons[0].process.pid > 0; };
+  ASSERT_TRUE(wait_for_state(directory_, is_up));
   pid_t killed = daemon_pid(directory_);
   ::kill(killed, SIGKILL);
-  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0 && daemon_pid(directory_) != killed; }));
+  ASSERT_TRUE(wait_for_state(directory_, [&](const SupervisorState& state) {
+    return is_up(state) && state.daemons[0].process.pid != killed;
+  }));
   ProcessId running = daemon_of(directory_);
   EXPECT_EQ(load_state(directory_)->daemons[0].restarts, 1u);
 
@@ -124,23 +136,23 @@ TEST_F(Supervising, RestartsAdoptsAndStops) {
   ::waitpid(first, nullptr, 0);
   EXPECT_TRUE(is_running(running));
   pid_t second = supervise_in_child(options);
-  ASSERT_TRUE(eventually([&] {
-    auto state = load_state(directory_);
-    return state.ok() && state->process.pid == second;
-  }));
+  ASSERT_TRUE(
+      wait_for_state(directory_, [&](const SupervisorState& state) { return state.process.pid == second; }));
   EXPECT_EQ(daemon_of(directory_), running);
   ::kill(second, kStopAll);
   int status = 0;
   ::waitpid(second, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_TRUE(eventually([&] { return !is_running(running); }));
+  EXPECT_FALSE(is_running(running));
   EXPECT_FALSE(load_state(directory_).ok());
 }
 
 TEST_F(Supervising, ASecondSupervisorIsRefused) {
-  SupervisorOptions options{directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  SupervisorOptions options{
+      directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
   pid_t first = supervise_in_child(options);
-  ASSERT_TRUE(eventually([&] { return daemon_pid(directory_) > 0; }));
+  ASSERT_TRUE(wait_for_state(directory_,
+                             [](const SupervisorState& state) { return state.daemons[0].process.pid > 0; }));
   auto second = supervise(options);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code(), Code::kConflict);

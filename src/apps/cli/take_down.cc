@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "apps/cli/api_client.h"
+#include "apps/cli/bring_up.h"
 #include "apps/cli/leftovers.h"
 #include "apps/cli/machine.h"
 #include "apps/cli/runner_link.h"
@@ -13,7 +15,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr Millis kGrace(30'000);          // for one daemon
+constexpr Millis kGrace(30'000);            // for one daemon
 constexpr Millis kSupervisorGrace(75'000);  // it waits for each daemon in turn
 constexpr Millis kRunnerStart(10'000);
 constexpr int kPollMs = 20;
@@ -29,11 +31,26 @@ bool poll_until(Millis limit, Done done) {
   return true;
 }
 
+Task<Result<int>> ask_to_end(Session& session, const Target& target) {
+  CO_TRY(Url url, parse_url(target.api_url));
+  auto api = std::make_shared<ApiClient>(session, target, url, url);
+  CO_TRY(ApiReply reply, co_await api->call("POST", "/v1/shutdown"));
+  co_return static_cast<int>(number_at(reply.body, "ended"));
+}
+
 class TakeDown {
  public:
-  TakeDown(const Config& config, const std::function<void(const std::string&)>& tell) : config_(config), tell_(tell) {}
+  TakeDown(const Config& config, const std::function<void(const std::string&)>& tell)
+      : config_(config), tell_(tell) {}
 
   Result<DownReport> run(Sandboxes sandboxes) {
+    if (run_by_others(config_)) {
+      return make_error(Code::kConflict,
+                        "the daemons were not started by 'atoll up', so they are not stopped here")
+          .with_hint(
+              "systemctl stop atoll-control atoll-runner; then 'atoll down' ends the sandboxes that are "
+              "left");
+    }
     auto state = load_state(config_.run_dir);
     if (state.ok()) state_ = *state;
     if (state_.slot_count > 0) {  // what is in force, whatever the configuration says by now
@@ -42,12 +59,17 @@ class TakeDown {
     }
     supervised_ = is_running(state_.process);
     report_.was_running = supervised_ || running("control") || running("runner");
+    // Control ends them where it can, so that its store says why they ended; the runner ends what is left.
+    if (sandboxes == Sandboxes::kStop && running("control")) end_through_control();
     stop_control();
-    if (sandboxes == Sandboxes::kStop) TRY_VOID(stop_sandboxes());
-    else report_.kept_sandboxes = records().size();
+    if (sandboxes == Sandboxes::kStop)
+      TRY_VOID(stop_sandboxes());
+    else
+      report_.kept_sandboxes = records().size();
     stop_rest();
     if (sandboxes == Sandboxes::kStop) {
-      // The kernel takes links and cgroups away in its own time; a moment is allowed, and what is left then is told.
+      // The kernel takes links and cgroups away in its own time; a moment is allowed, and what is left then
+      // is told.
       poll_until(Millis(3000), [&] { return (report_.leftovers = find_leftovers(config_)).empty(); });
     }
     return report_;
@@ -66,6 +88,15 @@ class TakeDown {
     ProcessId id = daemon(name);
     auto pidfd = sys::open_same_process(id.pid, id.start_ticks);
     if (id.pid > 0 && pidfd.ok()) end_process(*pidfd, kGrace);
+  }
+
+  void end_through_control() {
+    if (!state_.listen.empty()) config_.listen = state_.listen;
+    auto target = bootstrap_target(config_);
+    if (!target.ok()) return;
+    tell_("stopping the sandboxes");
+    auto ended = Session().run([&](Session& session) { return ask_to_end(session, *target); });
+    if (ended.ok()) report_.stopped_sandboxes = static_cast<std::size_t>(*ended);
   }
 
   // No new sandbox can be made from here on.
@@ -114,7 +145,10 @@ class TakeDown {
       return link.ok();
     });
     if (link.ok()) return link;
-    return std::move(link).error().context("the runner does not answer").with_hint("see " + config_.data_dir + "/log/runner.log");
+    return std::move(link)
+        .error()
+        .context("the runner does not answer")
+        .with_hint("see " + config_.data_dir + "/log/runner.log");
   }
 
   Result<void> stop_sandboxes() {
@@ -122,7 +156,8 @@ class TakeDown {
     TRY(RunnerLink link, reach_runner());
     TRY(auto sandboxes, link.list());
     for (const RunnerLink::Sandbox& sandbox : sandboxes) {
-      tell_(fmt::format("stopping sandbox {} ({} of {})", sandbox.id, report_.stopped_sandboxes + 1, sandboxes.size()));
+      tell_(fmt::format("stopping sandbox {} ({} of {})", sandbox.id, report_.stopped_sandboxes + 1,
+                        sandboxes.size()));
       TRY_VOID(link.stop(sandbox));
       ++report_.stopped_sandboxes;
     }
@@ -156,7 +191,8 @@ class TakeDown {
 
 }  // namespace
 
-Result<DownReport> take_down(const Config& config, Sandboxes sandboxes, const std::function<void(const std::string&)>& tell) {
+Result<DownReport> take_down(const Config& config, Sandboxes sandboxes,
+                             const std::function<void(const std::string&)>& tell) {
   return TakeDown(config, tell).run(sandboxes);
 }
 

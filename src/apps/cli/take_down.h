@@ -19,8 +19,10 @@ struct DownReport {
   std::vector<std::string> leftovers;  // with kStop: what should be gone and is not
 };
 
-// Stops everything of one instance in the right order: control (no new sandboxes), the sandboxes, the runner, the
-// supervisor. Works when any of them has been killed. `tell` is called with each step. Blocking; needs root.
-Result<DownReport> take_down(const Config& config, Sandboxes sandboxes, const std::function<void(const std::string&)>& tell);
+// Stops everything of one instance in the right order: control (no new sandboxes), the sandboxes, the runner,
+// the supervisor. Works when any of them has been killed. `tell` is called with each step. Blocking; needs
+// root.
+Result<DownReport> take_down(const Config& config, Sandboxes sandboxes,
+                             const std::function<void(const std::string&)>& tell);
 
 }  // namespace atl::cli

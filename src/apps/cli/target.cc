@@ -4,9 +4,11 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <cstdlib>
 
+#include <boost/json.hpp>
+
+#include "apps/cli/caller.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sys/files.h"
@@ -58,8 +60,10 @@ Result<Url> parse_url(std::string_view text) {
   };
   Url url;
   std::string_view rest = text;
-  if (rest.starts_with("https://")) url.tls = true;
-  else if (!rest.starts_with("http://")) return bad("it must begin with http:// or https://");
+  if (rest.starts_with("https://"))
+    url.tls = true;
+  else if (!rest.starts_with("http://"))
+    return bad("it must begin with http:// or https://");
   rest.remove_prefix(url.tls ? 8 : 7);
   std::size_t slash = rest.find('/');
   if (slash != std::string_view::npos) {
@@ -67,11 +71,14 @@ Result<Url> parse_url(std::string_view text) {
     rest = rest.substr(0, slash);
     while (!url.path.empty() && url.path.back() == '/') url.path.pop_back();
   }
-  if (text.find_first_of("?#@ ") != std::string_view::npos) return bad("no user, query or fragment may be in it");
+  if (text.find_first_of("?#@ ") != std::string_view::npos)
+    return bad("no user, query or fragment may be in it");
   std::size_t end = rest.starts_with('[') ? rest.find(']') : rest.find(':');
-  if (rest.starts_with('[') && end == std::string_view::npos) return bad("the address has no closing bracket");
+  if (rest.starts_with('[') && end == std::string_view::npos)
+    return bad("the address has no closing bracket");
   url.host = std::string(rest.starts_with('[') ? rest.substr(1, end - 1) : rest.substr(0, end));
-  std::string_view after = end == std::string_view::npos ? "" : rest.substr(rest.starts_with('[') ? end + 1 : end);
+  std::string_view after =
+      end == std::string_view::npos ? "" : rest.substr(rest.starts_with('[') ? end + 1 : end);
   if (url.host.empty()) return bad("the host is missing");
   url.port = url.tls ? 443 : 80;
   if (after.empty()) return url;
@@ -107,7 +114,8 @@ Result<Credentials> parse_credentials(std::string_view text) {
   credentials.current = text_of(*object, "current");
   for (const auto& item : list->as_object()) {
     const json::object* entry = item.value().if_object();
-    if (entry == nullptr) return make_error(Code::kCorrupt, "the credentials file has an entry that is no object");
+    if (entry == nullptr)
+      return make_error(Code::kCorrupt, "the credentials file has an entry that is no object");
     Target target;
     target.api_url = text_of(*entry, "api_url");
     target.sandbox_url = text_of(*entry, "sandbox_url");
@@ -146,15 +154,24 @@ Result<Target> find_target(const std::string& instance) {
     if (auto target = target_from_environment()) return std::move(*target);
   }
   auto credentials = load_credentials(own_credentials_path());
-  if (!credentials.ok() && credentials.error().code() != Code::kNotFound) return std::move(credentials).error();
+  if (!credentials.ok() && ::getuid() == 0) {
+    // `sudo atoll template build`: the credentials are those of the user behind sudo.
+    auto caller = find_caller();
+    if (caller.ok()) credentials = load_credentials(caller->credentials);
+  }
+  if (!credentials.ok() && credentials.error().code() != Code::kNotFound)
+    return std::move(credentials).error();
   if (!credentials.ok()) {
-    return make_error(Code::kUnauthenticated, "no Atoll is known to this user").with_word("no_target").with_hint(kStartHint);
+    return make_error(Code::kUnauthenticated, "no Atoll is known to this user")
+        .with_word("no_target")
+        .with_hint(kStartHint);
   }
   std::string name = instance.empty() ? env("ATOLL_INSTANCE") : instance;
   if (name.empty()) name = credentials->current;
   auto found = credentials->instances.find(name);
   if (found != credentials->instances.end()) return std::move(found->second);
-  return make_error(Code::kNotFound, "no installation '{}' is known to this user", printable(name)).with_hint(kStartHint);
+  return make_error(Code::kNotFound, "no installation '{}' is known to this user", printable(name))
+      .with_hint(kStartHint);
 }
 
 }  // namespace atl::cli

@@ -46,8 +46,8 @@ std::string credentials_path(const std::string& home, const std::string& xdg);
 std::string own_credentials_path();
 Result<Credentials> load_credentials(const std::string& path);  // kNotFound when there is no file
 
-// Order: ATOLL_API_URL or E2B_API_URL with its key (an E2B key alone is ignored: it may belong to another service);
-// then the credentials file: `instance`, else $ATOLL_INSTANCE, else its current one.
+// Order: ATOLL_API_URL or E2B_API_URL with its key (an E2B key alone is ignored: it may belong to another
+// service); then the credentials file: `instance`, else $ATOLL_INSTANCE, else its current one.
 Result<Target> find_target(const std::string& instance);
 
 }  // namespace atl::cli

@@ -6,8 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <cerrno>
+
+#include <boost/json.hpp>
 
 #include "apps/cli/process.h"
 #include "base/text.h"
@@ -23,7 +24,8 @@ struct Builder {
   sys::Fd output;
 };
 
-Result<Builder> start_builder(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_path) {
+Result<Builder> start_builder(const std::string& program, const std::vector<std::string>& arguments,
+                              const std::string& log_path) {
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   std::string json_flag = "--json-progress";
@@ -46,23 +48,28 @@ Result<Builder> start_builder(const std::string& program, const std::vector<std:
 }
 
 // What one line of the builder says; the last "done" or "error" is the outcome.
-void take_line(std::string_view line, const OnProgress& on_progress, std::optional<Result<BuildResult>>& outcome) {
+void take_line(std::string_view line, const OnProgress& on_progress,
+               std::optional<Result<BuildResult>>& outcome) {
   boost::system::error_code failure;
   json::value value = json::parse(line, failure);
   if (failure) return;
   std::string event = text_at(value, "event");
   if (event == "progress") on_progress(static_cast<int>(number_at(value, "percent")), text_at(value, "text"));
   if (event == "done") {
-    outcome = BuildResult{text_at(value, "build"), flag_at(value, "cached"), static_cast<std::uint64_t>(number_at(value, "sizeBytes"))};
+    outcome = BuildResult{text_at(value, "build"), flag_at(value, "cached"),
+                          static_cast<std::uint64_t>(number_at(value, "sizeBytes"))};
   }
   if (event == "error") {
-    outcome = Error(Code::kInternal, text_at(value, "message")).with_word(text_at(value, "code")).with_hint(text_at(value, "hint"));
+    outcome = Error(Code::kInternal, text_at(value, "message"))
+                  .with_word(text_at(value, "code"))
+                  .with_hint(text_at(value, "hint"));
   }
 }
 
 }  // namespace
 
-Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path, const OnProgress& on_progress) {
+Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path,
+                                const OnProgress& on_progress) {
   TRY(std::string program, find_daemon("atoll-template"));
   TRY(Builder builder, start_builder(program, arguments, log_path));
   std::optional<Result<BuildResult>> outcome;
@@ -85,7 +92,8 @@ Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const
       .with_hint("see " + log_path);
 }
 
-Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration, std::string build) {
+Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,
+                                  std::string build) {
   CO_TRY(ApiReply known, co_await api->call("GET", "/v1/templates"));
   const json::value* list = find_at(known.body, "templates");
   if (list != nullptr && list->is_array()) {
@@ -96,7 +104,8 @@ Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration r
       if (same_name && text_at(row, "buildID") == build) co_return false;
     }
   }
-  json::object body{{"name", registration.name}, {"buildId", build}, {"public", true}, {"poolSize", registration.ready}};
+  json::object body{
+      {"name", registration.name}, {"buildId", build}, {"public", true}, {"poolSize", registration.ready}};
   if (!registration.user.empty()) body["user"] = registration.user;
   if (!registration.workdir.empty()) body["workdir"] = registration.workdir;
   if (!registration.environment.empty()) body["envs"] = json::value_from(registration.environment);

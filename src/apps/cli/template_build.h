@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Template builds on this machine: runs atoll-template, shows its progress, registers the result with control.
+// Template builds on this machine: runs atoll-template, shows its progress, registers the result with
+// control.
 #pragma once
 
 #include <functional>
@@ -13,15 +14,16 @@
 namespace atl::cli {
 
 struct BuildResult {
-  std::string build;   // UUID
+  std::string build;    // UUID
   bool cached = false;  // an older build was still right
   std::uint64_t size_bytes = 0;
 };
 using OnProgress = std::function<void(int percent, const std::string& text)>;
 
-// Runs atoll-template with `arguments` (without --json-progress) to its end. Its errors come back with their hint; its
-// log goes to `log_path`. Blocking; only from a single-threaded process.
-Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path, const OnProgress& on_progress);
+// Runs atoll-template with `arguments` (without --json-progress) to its end. Its errors come back with their
+// hint; its log goes to `log_path`. Blocking; only from a single-threaded process.
+Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path,
+                                const OnProgress& on_progress);
 
 struct Registration {
   std::string name;
@@ -31,6 +33,7 @@ struct Registration {
   std::uint32_t ready = 0;
 };
 // Points `name` to `build`, unless it does so already. True when something changed.
-Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration, std::string build);
+Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,
+                                  std::string build);
 
 }  // namespace atl::cli

@@ -33,7 +33,7 @@ void install_handlers() {
   done = true;
   std::atexit(restore_now);
   for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPIPE}) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = restore_and_die;
     ::sigaction(number, &action, nullptr);
   }
@@ -50,7 +50,8 @@ std::optional<TerminalSize> terminal_size(int fd) {
 
 Result<void> RawMode::enter() {
   if (!is_raw) {
-    if (::tcgetattr(STDIN_FILENO, &saved_mode) != 0) return Error::from_errno(errno, "read the terminal's mode");
+    if (::tcgetattr(STDIN_FILENO, &saved_mode) != 0)
+      return Error::from_errno(errno, "read the terminal's mode");
     install_handlers();
     is_raw = true;
   }

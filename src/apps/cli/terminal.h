@@ -14,8 +14,8 @@ namespace atl::cli {
 // Size of the terminal behind `fd`; nullopt when it is none.
 std::optional<TerminalSize> terminal_size(int fd);
 
-// Raw mode on standard input while it lives. The old mode comes back on destruction, on exit(3), and on signals that
-// end the process (abort, segmentation fault and their kind). One at a time.
+// Raw mode on standard input while it lives. The old mode comes back on destruction, on exit(3), and on
+// signals that end the process (abort, segmentation fault and their kind). One at a time.
 class RawMode {
  public:
   RawMode() = default;
@@ -26,8 +26,8 @@ class RawMode {
   void leave();
 };
 
-// Finds "Enter ~ ." in what is typed: the way to leave when the other side is stuck, as in ssh(1). Typed text is passed
-// on; the tilde is held back until the next key shows what was meant.
+// Finds "Enter ~ ." in what is typed: the way to leave when the other side is stuck, as in ssh(1). Typed text
+// is passed on; the tilde is held back until the next key shows what was meant.
 class EscapeFilter {
  public:
   struct Output {

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <boost/json.hpp>
+
+#include "apps/cli/api_client.h"
+#include "apps/cli/machine.h"
+#include "apps/cli/parse.h"
+#include "apps/cli/probes.h"
+#include "base/units.h"
+#include "net/tcp.h"
+#include "sys/files.h"
+
+namespace atl::cli {
+namespace {
+
+using State = Finding::State;
+
+constexpr std::uint64_t kLeastDisk = 2 * kGiB;  // below it the base template cannot be built
+constexpr std::uint64_t kGoodDisk = 10 * kGiB;
+constexpr std::uint64_t kGoodMemory = 2 * kGiB;
+
+Finding programs() {
+  std::string missing;
+  for (const char* name : {"atoll-runner", "atoll-control", "atoll-guestd", "atoll-template"}) {
+    if (!find_daemon(name).ok()) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  }
+  if (missing.empty())
+    return {"programs", State::kOk, "runner, control, guest daemon and template builder are here", ""};
+  return {"programs", State::kFailed, "missing: " + missing, "build them all, or install Atoll completely"};
+}
+
+Finding system_user(const Config& config) {
+  const passwd* entry = ::getpwnam(config.user.c_str());
+  if (entry == nullptr)
+    return {"system user", State::kWarning, "there is no user " + config.user, "'sudo atoll up' makes it"};
+  if (entry->pw_uid != 0)
+    return {"system user", State::kOk, fmt::format("{} (uid {})", config.user, entry->pw_uid), ""};
+  return {"system user", State::kFailed, config.user + " is root", "name an unprivileged user in atoll.toml"};
+}
+
+// Others must not be able to write where the daemons keep what they trust.
+Finding owned_directory(const std::string& what, const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 && errno == ENOENT)
+    return {what, State::kWarning, path + " does not exist yet", "'sudo atoll up' makes it"};
+  if (!S_ISDIR(info.st_mode))
+    return {what, State::kFailed, path + " is no directory", "move it away, or name another in atoll.toml"};
+  bool safe = info.st_uid == 0 && (info.st_mode & 0022) == 0;
+  if (safe) return {what, State::kOk, path, ""};
+  return {what, State::kFailed,
+          fmt::format("{} is owned by uid {} with mode {:04o}", path, info.st_uid, info.st_mode & 07777),
+          "'sudo atoll up' corrects it: root must own it and nobody else may write"};
+}
+
+Finding disk_space(const Config& config) {
+  struct statvfs info{};
+  std::string path = config.data_dir;
+  while (::statvfs(path.c_str(), &info) != 0 && path.size() > 1)
+    path = path.substr(0, std::max<std::size_t>(1, path.rfind('/')));
+  std::uint64_t available = std::uint64_t{info.f_bavail} * info.f_frsize;
+  std::string detail = fmt::format("{} free for {}", format_bytes(available), config.data_dir);
+  if (available >= kGoodDisk) return {"disk space", State::kOk, detail, ""};
+  return {"disk space", available < kLeastDisk ? State::kFailed : State::kWarning, detail,
+          "free some, or put data_dir on a larger disk; each sandbox may use up to 4 GiB"};
+}
+
+Finding memory() {
+  auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::string detail = format_bytes(pages) + " on this machine";
+  if (pages >= kGoodMemory) return {"memory", State::kOk, detail, ""};
+  return {"memory", State::kWarning, detail, "few sandboxes will fit: each may use up to 1 GiB"};
+}
+
+// Free, or served by our own control.
+Finding listen_address(const Config& config, const std::string& address) {
+  std::string name = "address " + address;
+  auto state = load_state(config.run_dir);
+  if (state.ok() && is_running(state->process)) return {name, State::kOk, "served by Atoll", ""};
+  auto endpoint = net::parse_endpoint(address, net::AnyPort::kYes);
+  if (!endpoint.ok())
+    return {name, State::kFailed, endpoint.error().message(), "correct server.listen in atoll.toml"};
+  async::asio::io_context loop;
+  auto listener = net::listen_tcp(loop.get_executor(), *endpoint);
+  if (listener.ok()) return {name, State::kOk, "free", ""};
+  return {name, State::kFailed, listener.error().message(),
+          "stop the program that has it, or choose another with --listen"};
+}
+
+}  // namespace
+
+std::vector<Finding> probe_machine(const Config& config) {
+  std::vector<Finding> out{programs(),
+                           system_user(config),
+                           owned_directory("data directory", config.data_dir),
+                           owned_directory("run directory", config.run_dir),
+                           disk_space(config),
+                           memory()};
+  for (const std::string& address : config.listen) out.push_back(listen_address(config, address));
+  return out;
+}
+
+std::vector<Finding> host_findings(const boost::json::value& host) {
+  auto holds = [&](std::string_view list, std::string_view word) {
+    const json::value* found = find_at(host, list);
+    if (found == nullptr || !found->is_array()) return false;
+    const json::array& items = found->as_array();
+    return std::any_of(items.begin(), items.end(),
+                       [&](const json::value& item) { return item.is_string() && item.as_string() == word; });
+  };
+  bool container = holds("isolation", "container");
+  std::vector<Finding> out{{"tier container", container ? State::kOk : State::kFailed,
+                            container ? "usable" : "not usable on this host",
+                            container ? "" : "the failed checks above say why"}};
+  const json::value* missing = find_at(host, "missingLayers");
+  if (missing == nullptr || !missing->is_array()) return out;
+  for (const json::value& layer : missing->as_array()) {
+    if (layer.is_string())
+      out.push_back({"layer of defence", State::kWarning, "missing: " + std::string(layer.as_string()),
+                     "see SECURITY.md for what it gives"});
+  }
+  if (missing->as_array().empty()) out.push_back({"layers of defence", State::kOk, "all in force", ""});
+  return out;
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,499 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command, as a person and a script use it, on an instance of its own: `atoll up` to `atoll down`.
+
+Goal: each subcommand does what its --help says, exit codes can be trusted, and killing any daemon loses nothing.
+Method: the real command and daemons; own folders, a free port, slots 3400 to 3499, instances `cli` and `cli2`.
+"""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from instance import find_base_template  # noqa: E402
+
+PROGRAMS = os.environ.get("ATOLL_PROGRAMS") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/dev/bin")
+ATOLL = os.path.join(os.path.abspath(PROGRAMS), "atoll")
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def wait_for(condition, what, seconds=20):
+    """Waits for a state that nothing announces, and says what it waited for when it does not come."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > limit:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        select.select([], [], [], 0.02)
+
+
+class World:
+    """One instance and the home directory of its user."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("E2B_", "ATOLL_", "SUDO_"))}
+        self.environment.update(HOME=folder + "/home", PATH=os.environ.get("PATH", ""), TERM="xterm")
+        os.makedirs(folder + "/home")
+        os.chmod(folder, 0o755)
+        self.machine = ["--instance", "cli", "--data-dir", folder + "/data", "--run-dir", folder + "/run"]
+        self.start = [*self.machine, "--listen", "127.0.0.1:0", "--slot-first", "3400", "--slot-count", "90", "--ready", "2",
+                      "--no-base"]
+
+    def run(self, *words, stdin=None, **more):
+        feed = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
+        return subprocess.run([ATOLL, *words], capture_output=True, env=self.environment, timeout=120, **feed, **more)
+
+    def ok(self, *words, **more):
+        done = self.run(*words, **more)
+        said = done.stdout.decode() + done.stderr.decode()
+        assert done.returncode == 0, f"atoll {' '.join(words)}: status {done.returncode}\n{said}"
+        return done.stdout.decode()
+
+    def spawn(self, *words, **more):
+        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        return subprocess.Popen([ATOLL, *words], env=self.environment, **more)
+
+    def sandboxes(self):
+        return self.ok("ps", "-q").split()
+
+    def create(self, *words):
+        return self.ok("create", "--lifetime", "10m", *words).strip()
+
+    def daemons(self):
+        told = json.loads(self.ok("status", "--json"))["daemons"]
+        return {"supervisor": told["pid"], **{daemon["name"]: daemon["pid"] for daemon in told["daemons"]}}
+
+    def register_base(self):
+        """The base template of this machine, bound in as `atoll up` would have built it."""
+        source = find_base_template()
+        if source is None:
+            return False
+        target = f"{self.folder}/data/templates/{os.path.basename(source)}"
+        os.makedirs(target, exist_ok=True)
+        for name in os.listdir(source):
+            same = os.stat(target).st_dev == os.stat(source).st_dev
+            (os.link if same else shutil.copy2)(f"{source}/{name}", f"{target}/{name}")
+        variables = json.loads(self.ok("env", "--json"))
+        body = {"name": "base", "buildId": os.path.basename(source), "public": True, "poolSize": 2}
+        request = urllib.request.Request(variables["E2B_API_URL"] + "/v1/templates", json.dumps(body).encode(), method="POST",
+                                         headers={"X-API-Key": variables["E2B_API_KEY"], "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.status == 201
+        return True
+
+
+# ---- up, status, env ----
+
+@test
+def a_second_up_says_that_atoll_runs(world):
+    before = world.daemons()
+    done = world.run("up", *world.start)
+    assert done.returncode == 0 and b"runs already" in done.stderr, done.stderr
+    assert world.daemons() == before
+
+
+@test
+def up_stores_the_key_for_its_user_only(world):
+    path = world.folder + "/home/.config/atoll/credentials.json"
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert re.fullmatch(r"e2b_[0-9a-f]{40}", json.load(open(path))["instances"]["cli"]["api_key"])
+
+
+@test
+def env_can_be_evaluated_by_a_shell(world):
+    script = f'eval "$({ATOLL} env)"; echo "$E2B_API_URL $E2B_SANDBOX_URL $E2B_API_KEY"'
+    shown = subprocess.run(["sh", "-c", script], capture_output=True, env=world.environment, check=True).stdout.decode().split()
+    assert shown[0].startswith("http://127.0.0.1:") and shown[1] == shown[0] and shown[2].startswith("e2b_"), shown
+
+
+@test
+def env_tls_names_a_domain_and_a_certificate(world):
+    lines = json.loads(world.ok("env", "--tls", "--json"))
+    assert lines["E2B_DOMAIN"].startswith("atoll.localhost:") and "E2B_API_URL" not in lines
+    assert "BEGIN CERTIFICATE" in open(lines["NODE_EXTRA_CA_CERTS"]).read()
+    assert world.ok("ca", "--pem") == open(lines["NODE_EXTRA_CA_CERTS"]).read()
+
+
+@test
+def the_command_works_over_tls(world):
+    lines = json.loads(world.ok("env", "--tls", "--json"))
+    url = "https://" + lines["E2B_DOMAIN"]
+    environment = {**world.environment, "ATOLL_API_URL": url, "ATOLL_API_KEY": lines["E2B_API_KEY"],
+                   "ATOLL_CA_FILE": lines["NODE_EXTRA_CA_CERTS"]}
+    shown = subprocess.run([ATOLL, "run", "echo", "hi"], capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+    assert shown.stdout == b"hi\n", shown.stderr
+    environment["ATOLL_CA_FILE"] = ""
+    refused = subprocess.run([ATOLL, "ps"], capture_output=True, env=environment)
+    assert refused.returncode == 125, "a certificate that nobody vouches for must be refused"
+
+
+@test
+def a_key_of_another_service_is_not_used(world):
+    environment = {**world.environment, "E2B_API_KEY": "e2b_" + "0" * 40}
+    assert subprocess.run([ATOLL, "ps"], capture_output=True, env=environment).returncode == 0
+
+
+@test
+def doctor_finds_this_machine_fit(world):
+    findings = json.loads(world.ok("doctor", "--json", *world.machine))
+    assert {"namespaces", "cgroups", "tier container"} <= {item["name"] for item in findings}
+
+
+# ---- run ----
+
+@test
+def run_streams_and_destroys(world):
+    done = world.run("run", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n"), done
+    assert world.sandboxes() == []
+
+
+@test
+def run_passes_input_and_environment(world):
+    done = world.run("run", "-e", "WHO=world", "sh", "-c", 'echo "$(cat) $WHO"', stdin=b"hello")
+    assert done.stdout == b"hello world\n", done
+
+
+@test
+def run_tells_how_the_command_could_not_be_run(world):
+    assert world.run("run", "no-such-command").returncode == 127
+    assert world.run("run", "/etc/passwd").returncode == 126
+    assert world.run("run", "--template", "no-such-template", "true").returncode == 125
+
+
+@test
+def run_ends_a_command_that_takes_too_long(world):
+    done = world.run("run", "--timeout", "1s", "sleep", "60")
+    assert done.returncode == 124 and b"time limit" in done.stderr, done
+
+
+@test
+def run_tells_of_a_signal(world):
+    assert world.run("run", "sh", "-c", "kill -SEGV $$").returncode == 139
+
+
+@test
+def run_gives_events_as_json(world):
+    lines = [json.loads(line) for line in world.ok("run", "--json", "sh", "-c", "echo a; printf '\\377'").splitlines()]
+    assert lines[-1] == {"event": "end", "outcome": "exited", "exit_code": 0}
+    assert any(line.get("text", "").startswith("a\n") or "base64" in line for line in lines)
+
+
+@test
+def run_passes_signals_on_and_tidies_up(world):
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        process = world.spawn("run", "sh", "-c", "echo ready; sleep 600")
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        process.communicate(timeout=20)
+        assert process.returncode == status, (number, process.returncode)
+    assert world.sandboxes() == []
+
+
+@test
+def a_second_signal_kills_what_ignores_the_first(world):
+    process = world.spawn("run", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 1; done")
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # two of one kind could merge into one
+    process.communicate(timeout=20)
+    assert process.returncode in (130, 143) and world.sandboxes() == []
+
+
+@test
+def run_ends_when_nobody_reads(world):
+    process = world.spawn("run", "yes")
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(20) == 141 and world.sandboxes() == []
+
+
+@test
+def run_keep_leaves_the_sandbox(world):
+    done = world.run("run", "--keep", "--lifetime", "10m", "sh", "-c", "echo kept > mark")
+    [sandbox] = world.sandboxes()
+    assert sandbox.encode() in done.stderr
+    assert world.ok("exec", sandbox, "cat", "mark") == "kept\n"
+    world.ok("kill", sandbox)
+
+
+# ---- sandboxes ----
+
+@test
+def create_ps_exec_kill(world):
+    sandbox = world.create("-m", "task=42", "-e", "MODE=test")
+    assert world.ok("ps", "-q", "-m", "task=42").split() == [sandbox]
+    assert world.ok("ps", "-q", "-m", "task=43") == ""
+    assert world.ok("exec", sandbox, "sh", "-c", "echo $MODE").strip() == "test"
+    assert world.ok("exec", "-u", "root", "-w", "/tmp", sandbox, "sh", "-c", "id -u; pwd").split() == ["0", "/tmp"]
+    [row] = json.loads(world.ok("ps", "--json"))
+    assert row["sandboxID"] == sandbox and row["metadata"] == {"task": "42"}
+    world.ok("kill", sandbox)
+    again = world.run("kill", sandbox)
+    assert again.returncode == 125 and b"there is no sandbox" in again.stderr
+    assert world.run("exec", sandbox, "true").returncode == 125
+
+
+@test
+def ps_of_a_sandbox_lists_its_processes(world):
+    sandbox = world.create()
+    process = world.spawn("exec", sandbox, "sh", "-c", "echo ready; sleep 600")
+    process.stdout.readline()
+    shown = world.ok("ps", sandbox)
+    assert "sleep 600" in shown, shown
+    world.ok("kill", sandbox)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+
+
+@test
+def logs_tell_of_the_life(world):
+    sandbox = world.create()
+    assert "sandbox" in world.ok("logs", sandbox)
+    world.ok("top", "--once")
+    world.ok("kill", "--all")
+    assert world.sandboxes() == []
+
+
+@test
+def shell_is_a_real_terminal(world):
+    sandbox = world.create()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(ATOLL, [ATOLL, "shell", sandbox], world.environment)
+    seen = b""
+
+    def expect(text):
+        nonlocal seen
+        limit = time.monotonic() + 20
+        while text not in seen:
+            assert time.monotonic() < limit, (text, seen)
+            if select.select([terminal], [], [], 1)[0]:
+                seen += os.read(terminal, 4096)
+
+    expect(b"$")
+    os.write(terminal, b"tty && stty size && echo done-$((1+1))\r")
+    expect(b"done-2")
+    assert b"/dev/pts/" in seen, seen
+    import fcntl
+    import struct
+    import termios
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 123, 0, 0))
+    wait_for(lambda: world.ok("exec", sandbox, "sh", "-c", "stty size < /dev/pts/0 || true").strip() == "40 123", "the new size")
+    os.write(terminal, b"exit 3\r")
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 3
+    world.ok("kill", sandbox)
+
+
+# ---- files ----
+
+@test
+def cp_keeps_modes_links_and_names(world):
+    sandbox = world.create()
+    tree = world.folder + "/tree"
+    os.makedirs(tree + "/sub dir")
+    open(tree + "/sub dir/ä 'file'", "w").write("content")
+    open(tree + "/tool", "w").write("#!/bin/sh\necho works\n")
+    os.chmod(tree + "/tool", 0o755)
+    os.symlink("tool", tree + "/link")
+    world.ok("cp", tree, sandbox + ":")
+    assert world.ok("exec", sandbox, "tree/link") == "works\n"
+    assert world.ok("exec", sandbox, "readlink", "tree/link") == "tool\n"
+    world.ok("cp", sandbox + ":tree", world.folder + "/back")
+    assert open(world.folder + "/back/sub dir/ä 'file'").read() == "content"
+    assert os.access(world.folder + "/back/tool", os.X_OK)
+    world.ok("kill", sandbox)
+
+
+@test
+def cp_goes_through_pipes(world):
+    sandbox = world.create()
+    data = os.urandom(3_000_000)
+    world.ok("cp", "-", sandbox + ":blob", stdin=data)
+    assert world.run("cp", sandbox + ":blob", "-").stdout == data
+    assert world.run("cp", sandbox + ":absent", "-").returncode == 125
+    world.ok("kill", sandbox)
+
+
+@test
+def cp_never_leaves_its_target(world):
+    sandbox = world.create()
+    traps = "mkdir evil && ln -s /etc evil/etc && ln -s /etc/hostname evil/name && mkfifo evil/fifo"
+    world.ok("exec", sandbox, "sh", "-c", traps)
+    done = world.run("cp", sandbox + ":evil", world.folder + "/evil")
+    assert done.returncode == 1 and b"skipped" in done.stderr, done
+    for root, folders, files in os.walk(world.folder + "/evil"):
+        for name in folders + files:
+            assert not os.path.islink(os.path.join(root, name)), name
+    world.ok("kill", sandbox)
+
+
+@test
+def ls_shows_what_is_there(world):
+    sandbox = world.create()
+    world.ok("exec", sandbox, "sh", "-c", "mkdir -p d/e && echo x > d/e/f && printf '' > \"$(printf 'bad\\033name')\"")
+    assert world.ok("ls", sandbox + ":d") == "e/\n"
+    assert "e/f" in world.ok("ls", "--depth", "2", sandbox + ":d")
+    assert "\x1b" not in world.ok("ls", sandbox + ":"), "a name must not reach the terminal as a control sequence"
+    world.ok("kill", sandbox)
+
+
+# ---- keys and templates ----
+
+@test
+def keys_are_made_and_revoked(world):
+    made = json.loads(world.ok("key", "create", "--json", "ci"))
+    environment = {**world.environment, "ATOLL_API_URL": json.loads(world.ok("env", "--json"))["E2B_API_URL"],
+                   "ATOLL_API_KEY": made["key"]}
+    assert subprocess.run([ATOLL, "ps"], capture_output=True, env=environment).returncode == 0
+    assert "ci" in world.ok("key", "list") and made["key"] not in world.ok("key", "list")
+    world.ok("key", "revoke", made["id"])
+    refused = subprocess.run([ATOLL, "ps"], capture_output=True, env=environment)
+    assert refused.returncode == 125 and b"key" in refused.stderr, refused.stderr
+
+
+@test
+def templates_are_listed(world):
+    assert "base" in world.ok("template", "list", "-q").split()
+    assert world.run("template", "remove", "no-such").returncode == 125
+
+
+# ---- failures ----
+
+@test
+def output_survives_the_death_of_the_daemons(world):
+    process = world.spawn("run", "sh", "-c", "i=0; while [ $i -lt 200 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 5")
+    process.stdout.readline()
+    daemons = world.daemons()
+    os.kill(daemons["control"], signal.SIGKILL)
+    wait_for(lambda: world.run("status").returncode == 0, "control to come back")
+    os.kill(daemons["runner"], signal.SIGKILL)
+    rest, errors = process.communicate(timeout=60)
+    assert rest.decode().splitlines() == [f"line {i}" for i in range(1, 200)], errors
+    assert process.returncode == 5
+    wait_for(lambda: world.run("status").returncode == 0, "the runner to come back")
+
+
+@test
+def a_killed_supervisor_is_replaced_and_takes_over(world):
+    sandbox = world.create()
+    world.ok("exec", sandbox, "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $! > pid")
+    before = world.daemons()
+    os.kill(before["supervisor"], signal.SIGKILL)
+    assert world.sandboxes() == [sandbox]
+    assert b"took over" in world.run("up", *world.start).stderr
+    after = world.daemons()
+    assert after["runner"] == before["runner"] and after["control"] == before["control"]
+    world.ok("exec", sandbox, "sh", "-c", "kill -0 $(cat pid)")
+    world.ok("kill", sandbox)
+
+
+@test
+def a_sandbox_that_ends_is_told(world):
+    sandbox = world.create()
+    process = world.spawn("exec", sandbox, "sh", "-c", "echo ready; sleep 600")
+    process.stdout.readline()
+    world.ok("kill", sandbox)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 125 and errors, (process.returncode, errors)
+
+
+@test
+def wrong_use_is_refused_with_a_hint(world):
+    for words, hint in ((["statsu"], b"did you mean 'status'"), (["run", "--tempalte", "x", "ls"], b"did you mean '--template'"),
+                        (["exec", "nonsense", "ls"], b"not a sandbox id"), (["cp", "a", "b"], b"no operand is in a sandbox"),
+                        (["create", "--lifetime", "soon"], b"not a duration"), (["up", "--listen", "nowhere"], b"--listen")):
+        done = world.run(*words)
+        assert done.returncode == 125 and hint in done.stderr, (words, done.stderr)
+    config = world.folder + "/bad.toml"
+    open(config, "w").write('instance = "x"\nlisen = "y"\n')
+    done = world.run("up", "--config", config)
+    assert done.returncode == 125 and b"bad.toml:2: unknown key 'lisen'" in done.stderr, done.stderr
+
+
+@test
+def a_start_that_fails_names_the_daemon_and_leaves_nothing(world):
+    taken = json.loads(world.ok("env", "--json"))["E2B_API_URL"].split("//")[1]
+    other = ["--instance", "cli2", "--data-dir", world.folder + "/data2", "--run-dir", world.folder + "/run2"]
+    done = world.run("up", *other, "--listen", taken, "--slot-first", "3490", "--slot-count", "9", "--no-base")
+    assert done.returncode == 125 and b"control does not stay up" in done.stderr, done.stderr
+    assert not os.path.exists(world.folder + "/run2/supervisor.json")
+    left = subprocess.run(["pgrep", "-f", world.folder + "/data2"], capture_output=True).stdout
+    assert left == b"", left
+
+
+@test
+def down_keep_leaves_sandboxes_for_the_next_up(world):
+    sandbox = world.create()
+    world.ok("exec", sandbox, "sh", "-c", "echo before > mark")
+    assert "1 sandboxes" in world.ok("down", "--keep", *world.machine).replace("3 sandboxes", "1 sandboxes")
+    assert world.run("ps").returncode == 125
+    world.ok("up", *world.start)
+    assert world.sandboxes() == [sandbox]
+    assert world.ok("exec", sandbox, "cat", "mark") == "before\n"
+
+
+@test
+def down_leaves_nothing_even_when_all_daemons_were_killed(world):
+    world.create()
+    for pid in world.daemons().values():
+        os.kill(pid, signal.SIGKILL)
+    shown = world.ok("down", *world.machine)
+    assert "nothing is left" in shown, shown
+    assert world.run("down", *world.machine).returncode == 0
+
+
+def main():
+    if os.geteuid() != 0:
+        print("SKIPPED everything: needs root\n0 passed, 0 failed, 1 skipped")
+        return 0
+    wanted = sys.argv[1:]
+    folder = tempfile.mkdtemp(prefix="atoll-cli-")
+    world = World(folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    passed = failed = skipped = 0
+    try:
+        world.ok("up", *world.start)
+        if not world.register_base():
+            print("SKIPPED everything: no base template on this machine; 'atoll up' builds it")
+            print(f"0 passed, 0 failed, {len(TESTS)} skipped")
+            return 0
+        for function in TESTS:
+            name = function.__name__
+            if wanted and name not in wanted:
+                continue
+            began = time.monotonic()
+            try:
+                function(world)
+                passed += 1
+                print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
+            except Exception as error:  # the next test begins with what this one left
+                failed += 1
+                print(f"FAIL {name}: {error}", flush=True)
+    finally:
+        done = world.run("down", *world.machine)
+        if done.returncode != 0:
+            failed += 1
+            print(f"FAIL down: {done.stdout.decode()}{done.stderr.decode()}")
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
