@@ -2,8 +2,8 @@
 //
 // bench_burst --port N --key K [--n 100]
 //
-// As many clients as sandboxes, all at the same moment: create, first command. Then, while all of them live, a second
-// command in each proves that they are alive at the same instant.
+// As many clients as sandboxes, all at the same moment: create, first command. Then, while all of them live,
+// a second command in each proves that they are alive at the same instant.
 #include <atomic>
 #include <barrier>
 #include <cstdio>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     all_live.arrive_and_wait();
     client.kill(sandbox);
   });
-  std::printf("{\"figure\":\"burst of %d\",%s,\"all_ready_s\":%.3f,\"alive_together\":%d}\n", count, whole.json().c_str(), wall.load(),
-              second.load());
+  std::printf("{\"figure\":\"burst of %d\",%s,\"all_ready_s\":%.3f,\"alive_together\":%d}\n", count,
+              whole.json().c_str(), wall.load(), second.load());
   return second == count ? 0 : 1;
 }

@@ -24,7 +24,8 @@ void fail(const std::string& message) {
 
 Options::Options(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
-    if (std::strncmp(argv[i], "--", 2) != 0 || i + 1 == argc) fail(std::string("expected --name value, found ") + argv[i]);
+    if (std::strncmp(argv[i], "--", 2) != 0 || i + 1 == argc)
+      fail(std::string("expected --name value, found ") + argv[i]);
     values_[argv[i] + 2] = argv[i + 1];
   }
 }
@@ -39,7 +40,8 @@ int Options::number(const std::string& name, int fallback) const {
   return found == values_.end() ? fallback : std::atoi(found->second.c_str());
 }
 
-// --- connection -----------------------------------------------------------------------------------------------
+// --- connection
+// -----------------------------------------------------------------------------------------------
 
 Connection::Connection(int port) : port_(port) { open(); }
 Connection::~Connection() { ::close(fd_); }
@@ -54,7 +56,8 @@ void Connection::open() {
   where.sin_family = AF_INET;
   where.sin_port = htons(static_cast<std::uint16_t>(port_));
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd_, reinterpret_cast<sockaddr*>(&where), sizeof where) != 0) fail(std::string("connect: ") + std::strerror(errno));
+  if (::connect(fd_, reinterpret_cast<sockaddr*>(&where), sizeof where) != 0)
+    fail(std::string("connect: ") + std::strerror(errno));
 }
 
 void Connection::send(std::string_view bytes) {
@@ -110,7 +113,9 @@ std::string header(const std::string& head, std::string_view name) {
 
 namespace {
 
-std::uint64_t content_length(const std::string& head) { return std::strtoull(header(head, "content-length").c_str(), nullptr, 10); }
+std::uint64_t content_length(const std::string& head) {
+  return std::strtoull(header(head, "content-length").c_str(), nullptr, 10);
+}
 bool chunked(const std::string& head) { return header(head, "transfer-encoding") == "chunked"; }
 int status_of(const std::string& head) { return std::atoi(head.c_str() + 9); }
 
@@ -127,7 +132,8 @@ std::string Connection::read_body(const std::string& head) {
   }
 }
 
-Response Connection::request(const std::string& method, const std::string& path, const std::string& headers, std::string_view body) {
+Response Connection::request(const std::string& method, const std::string& path, const std::string& headers,
+                             std::string_view body) {
   std::string message = method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + headers;
   if (!body.empty() || method == "POST") message += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   message += "\r\n";
@@ -142,11 +148,12 @@ Response Connection::request(const std::string& method, const std::string& path,
 }
 
 int Connection::upload(const std::string& path, const std::string& headers, std::uint64_t length) {
-  send("POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\n" + headers +
-       "Content-Length: " + std::to_string(length) + "\r\n\r\n");
+  send("POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\n" +
+       headers + "Content-Length: " + std::to_string(length) + "\r\n\r\n");
   const std::string block(1 << 20, 'a');
   for (std::uint64_t sent = 0; sent < length; sent += block.size())
-    send(std::string_view(block).substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), length - sent))));
+    send(std::string_view(block).substr(
+        0, static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), length - sent))));
   std::string head = read_head();
   read_body(head);
   return status_of(head);
@@ -174,14 +181,16 @@ int Connection::download(const std::string& path, const std::string& headers, st
   buffer_.clear();
   std::string block(1 << 18, '\0');
   while (received < length) {
-    ssize_t n = ::recv(fd_, block.data(), static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), length - received)), 0);
+    ssize_t n = ::recv(fd_, block.data(),
+                       static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), length - received)), 0);
     if (n <= 0) fail("the server closed the connection inside a download");
     received += static_cast<std::uint64_t>(n);
   }
   return status_of(head);
 }
 
-// --- client ---------------------------------------------------------------------------------------------------
+// --- client
+// ---------------------------------------------------------------------------------------------------
 
 std::string json_text(std::string_view json, std::string_view name) {
   std::string wanted = "\"" + std::string(name) + "\":";
@@ -193,21 +202,26 @@ std::string json_text(std::string_view json, std::string_view name) {
 }
 
 Sandbox Client::create(int timeout_s) {
-  Response response = connection_.request("POST", "/v2/sandboxes", "X-API-Key: " + key_ + "\r\nContent-Type: application/json\r\n",
-                                          "{\"templateID\":\"base\",\"timeout\":" + std::to_string(timeout_s) + "}");
+  Response response = connection_.request(
+      "POST", "/v2/sandboxes", "X-API-Key: " + key_ + "\r\nContent-Type: application/json\r\n",
+      "{\"templateID\":\"base\",\"timeout\":" + std::to_string(timeout_s) + "}");
   if (response.status != 201) fail("create: " + std::to_string(response.status) + " " + response.body);
   return {json_text(response.body, "sandboxID"), json_text(response.body, "envdAccessToken")};
 }
 
 void Client::kill(const Sandbox& sandbox) {
-  Response response = connection_.request("DELETE", "/sandboxes/" + sandbox.id, "X-API-Key: " + key_ + "\r\n", "");
+  Response response =
+      connection_.request("DELETE", "/sandboxes/" + sandbox.id, "X-API-Key: " + key_ + "\r\n", "");
   if (response.status != 204) fail("kill: " + std::to_string(response.status) + " " + response.body);
 }
 
-Response Client::get(const std::string& path) { return connection_.request("GET", path, "X-API-Key: " + key_ + "\r\n", ""); }
+Response Client::get(const std::string& path) {
+  return connection_.request("GET", path, "X-API-Key: " + key_ + "\r\n", "");
+}
 
 std::string Client::sandbox_headers(const Sandbox& sandbox) {
-  return "E2b-Sandbox-Id: " + sandbox.id + "\r\nE2b-Sandbox-Port: 49983\r\nX-Access-Token: " + sandbox.token + "\r\n";
+  return "E2b-Sandbox-Id: " + sandbox.id + "\r\nE2b-Sandbox-Port: 49983\r\nX-Access-Token: " + sandbox.token +
+         "\r\n";
 }
 
 std::string Client::run(const Sandbox& sandbox, const std::vector<std::string>& command) {
@@ -215,17 +229,20 @@ std::string Client::run(const Sandbox& sandbox, const std::vector<std::string>& 
   for (std::size_t i = 1; i < command.size(); ++i) message += (i > 1 ? ",\"" : "\"") + command[i] + "\"";
   message += "]},\"stdin\":false}";
   std::string body(5, '\0');
-  for (int i = 0; i < 4; ++i) body[static_cast<std::size_t>(1 + i)] = static_cast<char>(message.size() >> (24 - 8 * i));
-  Response response = connection_.request("POST", "/process.Process/Start",
-                                          sandbox_headers(sandbox) + "Content-Type: application/connect+json\r\nConnect-Protocol-Version: 1\r\n",
-                                          body + message);
+  for (int i = 0; i < 4; ++i)
+    body[static_cast<std::size_t>(1 + i)] = static_cast<char>(message.size() >> (24 - 8 * i));
+  Response response = connection_.request(
+      "POST", "/process.Process/Start",
+      sandbox_headers(sandbox) + "Content-Type: application/connect+json\r\nConnect-Protocol-Version: 1\r\n",
+      body + message);
   if (response.status != 200 || response.body.find("\"end\"") == std::string::npos ||
       response.body.find("exit status 0") == std::string::npos)
     fail("command: " + std::to_string(response.status) + " " + response.body);
   return json_text(response.body, "stdout");
 }
 
-// --- statistics -----------------------------------------------------------------------------------------------
+// --- statistics
+// -----------------------------------------------------------------------------------------------
 
 double Samples::percentile(double p) const {
   if (values_.empty()) return 0;
@@ -237,12 +254,15 @@ double Samples::percentile(double p) const {
 
 std::string Samples::json() const {
   char text[256];
-  std::snprintf(text, sizeof text, "\"p50_ms\":%.3f,\"p95_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"n\":%zu", percentile(50), percentile(95),
-                percentile(99), percentile(100), values_.size());
+  std::snprintf(text, sizeof text,
+                "\"p50_ms\":%.3f,\"p95_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"n\":%zu", percentile(50),
+                percentile(95), percentile(99), percentile(100), values_.size());
   return text;
 }
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void in_threads(int count, const std::function<void(int)>& work) {
   std::vector<std::thread> threads;

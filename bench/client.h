@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A blocking HTTP/1.1 client and the statistics that the benchmarks share. Written so that the generator costs little:
-// one kept connection, one write per request, no parsing beyond what a figure needs. Failures end the program.
+// A blocking HTTP/1.1 client and the statistics that the benchmarks share. Written so that the generator
+// costs little: one kept connection, one write per request, no parsing beyond what a figure needs. Failures
+// end the program.
 #pragma once
 
 #include <chrono>
@@ -43,8 +44,10 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  Response request(const std::string& method, const std::string& path, const std::string& headers, std::string_view body);
-  // Sends `length` bytes as the body without holding them; receives a body without keeping it. Both return its status.
+  Response request(const std::string& method, const std::string& path, const std::string& headers,
+                   std::string_view body);
+  // Sends `length` bytes as the body without holding them; receives a body without keeping it. Both return
+  // its status.
   int upload(const std::string& path, const std::string& headers, std::uint64_t length);
   int download(const std::string& path, const std::string& headers, std::uint64_t& received);
 
@@ -87,8 +90,12 @@ class Client {
 // Durations in milliseconds, and what one may say about them.
 class Samples {
  public:
-  void add(Clock::duration duration) { values_.push_back(std::chrono::duration<double, std::milli>(duration).count()); }
-  void merge(const Samples& other) { values_.insert(values_.end(), other.values_.begin(), other.values_.end()); }
+  void add(Clock::duration duration) {
+    values_.push_back(std::chrono::duration<double, std::milli>(duration).count());
+  }
+  void merge(const Samples& other) {
+    values_.insert(values_.end(), other.values_.begin(), other.values_.end());
+  }
   double percentile(double p) const;  // nearest rank
   std::size_t size() const { return values_.size(); }
   // "p50_ms":..,"p95_ms":..,"p99_ms":..,"max_ms":..,"n":..

@@ -2,7 +2,8 @@
 //
 // bench_command --port N --key K [--n 2000] [--clients 8] [--seconds 5]
 //
-// Commands in a running sandbox: one after the other for the percentiles, then from several clients for the rate.
+// Commands in a running sandbox: one after the other for the percentiles, then from several clients for the
+// rate.
 #include <atomic>
 #include <cstdio>
 
@@ -39,7 +40,8 @@ int main(int argc, char** argv) {
   });
   double rate = static_cast<double>(done) / bench::seconds_since(start);
   client.kill(sandbox);
-  std::printf("{\"figure\":\"command\",%s,\"per_second\":%.0f,\"clients\":%d}\n", direct.json().c_str(), rate, clients);
+  std::printf("{\"figure\":\"command\",%s,\"per_second\":%.0f,\"clients\":%d}\n", direct.json().c_str(), rate,
+              clients);
   std::printf("{\"figure\":\"command, bash -l -c\",%s}\n", shell.json().c_str());
   return 0;
 }

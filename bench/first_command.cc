@@ -2,9 +2,9 @@
 //
 // bench_first_command --port N --key K [--n 200] [--pause-ms 30]
 //
-// Create a sandbox, run its first command, end it; one after the other. The figure is from the first byte of the create
-// request to the last byte of the command's result. Whether a ready sandbox is there is decided by how the server was
-// started; the pause between two rounds lets its pool refill.
+// Create a sandbox, run its first command, end it; one after the other. The figure is from the first byte of
+// the create request to the last byte of the command's result. Whether a ready sandbox is there is decided by
+// how the server was started; the pause between two rounds lets its pool refill.
 #include <cstdio>
 #include <thread>
 

@@ -2,8 +2,8 @@
 //
 // bench_peers --name TEXT [--n 50] --command "program argument ..."
 //
-// Starts a program, waits for its end, and measures that, many times: what runc, bwrap and unshare take for the work that
-// a create with its first command does.
+// Starts a program, waits for its end, and measures that, many times: what runc, bwrap and unshare take for
+// the work that a create with its first command does.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -33,9 +33,11 @@ int main(int argc, char** argv) {
     auto start = bench::Clock::now();
     pid_t child = 0;
     int status = 0;
-    if (::posix_spawnp(&child, arguments[0], &quiet, nullptr, arguments.data(), environ) != 0) bench::fail("cannot start " + command[0]);
+    if (::posix_spawnp(&child, arguments[0], &quiet, nullptr, arguments.data(), environ) != 0)
+      bench::fail("cannot start " + command[0]);
     ::waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) bench::fail(options.text("name") + " ended with " + std::to_string(status));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+      bench::fail(options.text("name") + " ended with " + std::to_string(status));
     samples.add(bench::Clock::now() - start);
   }
   std::printf("{\"figure\":\"%s\",%s}\n", options.text("name").c_str(), samples.json().c_str());

@@ -35,12 +35,22 @@ class Control:
         if probe == "R09.host_victim":
             options = ["--host-pids"]
         observer = Observer(self.world)
-        done = subprocess.run([self.weak, *options, "--", self.probe, "run", probe, *self.arguments],
-                              capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [self.weak, *options, "--", self.probe, "run", probe, *self.arguments],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         try:
             answer = json.loads(done.stdout.splitlines()[0])
         except (IndexError, ValueError):
-            answer = {"id": probe, "result": "BLOCKED", "errno": "", "note": "no_answer", "detail": done.stderr[-300:]}
+            answer = {
+                "id": probe,
+                "result": "BLOCKED",
+                "errno": "",
+                "note": "no_answer",
+                "detail": done.stderr[-300:],
+            }
         evidence = observer.evidence(probe, answer)
         if "DIED" in done.stderr:  # escape_weak says so when its agent is gone
             evidence.append("the agent died")
@@ -52,11 +62,15 @@ class Control:
     def inotify(self):
         """Two controls of one uid share the quota: while the first holds all, the second gets none."""
         hold = os.path.join(self.world.folder, "hold-control")
-        first = subprocess.Popen([self.weak, "--", self.probe, "run", "K30.inotify", f"hold_file={hold}"], stdout=subprocess.PIPE)
+        first = subprocess.Popen(
+            [self.weak, "--", self.probe, "run", "K30.inotify", f"hold_file={hold}"], stdout=subprocess.PIPE
+        )
         try:
             while not os.path.exists(hold) and first.poll() is None:
                 pass
-            second = subprocess.run([self.weak, "--", self.probe, "run", "K30.inotify"], capture_output=True, text=True)
+            second = subprocess.run(
+                [self.weak, "--", self.probe, "run", "K30.inotify"], capture_output=True, text=True
+            )
             return json.loads(second.stdout)["detail"]
         finally:
             if os.path.exists(hold):

@@ -47,12 +47,16 @@ class Harness:
         self.report = verdict.Report(options.verbose)
         self.folder = tempfile.mkdtemp(prefix="atoll-escape-")
         self.world = ground.World(self.folder + "/host")
-        self.programs = {name: os.path.join(options.programs, name) for name in ("escape_probe", "escape_weak")}
+        self.programs = {
+            name: os.path.join(options.programs, name) for name in ("escape_probe", "escape_weak")
+        }
 
     def set_up(self):
         self.world.start()
         os.chmod(self.folder, 0o755)
-        self.instance = Instance(self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=60)
+        self.instance = Instance(
+            self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=60
+        )
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()
@@ -76,28 +80,52 @@ class Harness:
 
     def sandbox_arguments(self):
         detail = self.api.get(self.sandbox.id).json()
-        slot, other = self.instance.slot(self.guest), self.instance.slot(self.instance.guest_pid(self.neighbour.id))
+        slot, other = self.instance.slot(self.guest), self.instance.slot(
+            self.instance.guest_pid(self.neighbour.id)
+        )
         # A process of the other user for each: `user` looks at one of root, root at one of `user`.
-        self.peers = {user: self.sandbox.background([PROBE, "hold", self.world.secret("peer")], user=other)
-                      for user, other in (("root", "user"), ("user", "root"))}
-        _, self.abstract_stream = self.neighbour.background([PROBE, "serve-abstract", "escape-neighbour"], user="root")
+        self.peers = {
+            user: self.sandbox.background([PROBE, "hold", self.world.secret("peer")], user=other)
+            for user, other in (("root", "user"), ("user", "root"))
+        }
+        _, self.abstract_stream = self.neighbour.background(
+            [PROBE, "serve-abstract", "escape-neighbour"], user="root"
+        )
         self.world.secrets["access-token"] = self.sandbox.token
         return probe_arguments(
-            self.world, data_dir=self.instance.data_dir, run_dir=self.instance.run_dir, neighbour=self.neighbour.id,
-            neighbour_canary="/home/user/neighbour-canary", data_canary=self.instance.data_dir + "/control/bootstrap.key",
-            neighbour_abstract="escape-neighbour", runner_socket=self.instance.run_dir + "/runner.sock",
-            slot_address=f"100.64.{(slot + 1) >> 8}.{(slot + 1) & 255}", neighbour_slot_address=f"100.64.{(other + 1) >> 8}.{(other + 1) & 255}",
-            api_port=self.instance.port, memory_prefix=self.sandbox.token[:8], shared_file="/etc/debian_version",
-            memory_mib=detail["memoryMB"] + 76, disk_mib=detail["diskSizeMB"] + 128, processes=600)
+            self.world,
+            data_dir=self.instance.data_dir,
+            run_dir=self.instance.run_dir,
+            neighbour=self.neighbour.id,
+            neighbour_canary="/home/user/neighbour-canary",
+            data_canary=self.instance.data_dir + "/control/bootstrap.key",
+            neighbour_abstract="escape-neighbour",
+            runner_socket=self.instance.run_dir + "/runner.sock",
+            slot_address=f"100.64.{(slot + 1) >> 8}.{(slot + 1) & 255}",
+            neighbour_slot_address=f"100.64.{(other + 1) >> 8}.{(other + 1) & 255}",
+            api_port=self.instance.port,
+            memory_prefix=self.sandbox.token[:8],
+            shared_file="/etc/debian_version",
+            memory_mib=detail["memoryMB"] + 76,
+            disk_mib=detail["diskSizeMB"] + 128,
+            processes=600,
+        )
 
     def run_probe(self, probe, user, arguments):
         more = self.shared_layer_changed if probe == "K31.shared_layer" else (lambda: [])
         observer = verdict.Observer(self.world, self.agent_alive, more)
-        outcome = self.sandbox.run([PROBE, "run", probe, *arguments, f"peer_pid={self.peers[user][0]}"], user=user, timeout=30)
+        outcome = self.sandbox.run(
+            [PROBE, "run", probe, *arguments, f"peer_pid={self.peers[user][0]}"], user=user, timeout=30
+        )
         try:
             answer = json.loads(outcome.stdout.decode(errors="replace").splitlines()[0])
         except (IndexError, ValueError):
-            answer = {"result": "BLOCKED", "errno": "", "note": "no_answer", "detail": f"{outcome.status} {outcome.error} {outcome.stderr[-200:]!r}"}
+            answer = {
+                "result": "BLOCKED",
+                "errno": "",
+                "note": "no_answer",
+                "detail": f"{outcome.status} {outcome.error} {outcome.stderr[-200:]!r}",
+            }
         evidence = observer.evidence(probe, answer)
         return verdict.reached(probe, answer, evidence), answer, evidence
 
@@ -111,14 +139,19 @@ class Harness:
             self.known_seen.add(probe)
             self.report.known.append(f"{name}: {KNOWN[probe]}")
             self.report.ok(name)
-        elif through and any(NEEDS_LAYER.get(probe) == layer for layer in self.sandbox.created.get("missingLayers", [])):
+        elif through and any(
+            NEEDS_LAYER.get(probe) == layer for layer in self.sandbox.created.get("missingLayers", [])
+        ):
             self.report.skip(name, f"this host has no {NEEDS_LAYER[probe]}, and the sandbox says so")
         elif through:
             self.report.fail(name, f"got through: {said}")
         elif answer["note"] == "no_answer":
             self.report.fail(name, f"no answer: {said}")
         elif not control_through:
-            self.report.skip(name, f"vacuous: the control answered {control_answer['errno'] or control_answer['note'] or control_answer['detail'][:40]}")
+            self.report.skip(
+                name,
+                f"vacuous: the control answered {control_answer['errno'] or control_answer['note'] or control_answer['detail'][:40]}",
+            )
         else:
             self.report.ok(name, said)
 
@@ -143,9 +176,19 @@ class Harness:
         self.agent_secrets_are_there()
         self.inotify(control_inotify)
         self.random_calls()
-        self.report.check("probes.daemons_alive", daemons == sorted(self.instance.daemon_pids()), "a daemon died or appeared")
-        self.report.check("probes.known_is_current", self.known_seen >= set(KNOWN), f"known.json lists what is blocked: {set(KNOWN) - self.known_seen}")
-        self.report.check("probes.known_is_short", len(KNOWN) < MAX_KNOWN, f"{len(KNOWN)} probes get through on purpose")
+        self.report.check(
+            "probes.daemons_alive",
+            daemons == sorted(self.instance.daemon_pids()),
+            "a daemon died or appeared",
+        )
+        self.report.check(
+            "probes.known_is_current",
+            self.known_seen >= set(KNOWN),
+            f"known.json lists what is blocked: {set(KNOWN) - self.known_seen}",
+        )
+        self.report.check(
+            "probes.known_is_short", len(KNOWN) < MAX_KNOWN, f"{len(KNOWN)} probes get through on purpose"
+        )
 
     def agent_secrets_are_there(self):
         """The memory probes mean something only if the agent's memory does hold the token."""
@@ -170,12 +213,20 @@ class Harness:
         hold = "/tmp/escape-hold"
         self.sandbox.run(f"rm -f {hold}", user="root")
         _, stream = self.sandbox.background([PROBE, "run", "K30.inotify", f"hold_file={hold}"], user="root")
-        wait_until(lambda: self.sandbox.run(["/bin/ls", hold], user="root").exit_code == 0, 5, "the quota to be taken")
+        wait_until(
+            lambda: self.sandbox.run(["/bin/ls", hold], user="root").exit_code == 0,
+            5,
+            "the quota to be taken",
+        )
         outcome = self.neighbour.run([PROBE, "run", "K30.inotify"], user="root")
         self.sandbox.run(f"rm -f {hold}", user="root")
         stream.close()
         detail = json.loads(outcome.stdout)["detail"]
-        self.report.check("K30.inotify", int(detail.split()[0]) > 0, f"the neighbour gets {detail} while another sandbox holds its own")
+        self.report.check(
+            "K30.inotify",
+            int(detail.split()[0]) > 0,
+            f"the neighbour gets {detail} while another sandbox holds its own",
+        )
 
     def random_calls(self):
         """K33: the oracle is the kernel's log, and it is calibrated by a line of our own."""
@@ -191,7 +242,17 @@ class Harness:
                     return found
                 except OSError:
                     continue
-                if any(word in line for word in ("WARNING:", "BUG:", "Oops", "hung task", "KASAN", "general protection fault:")):
+                if any(
+                    word in line
+                    for word in (
+                        "WARNING:",
+                        "BUG:",
+                        "Oops",
+                        "hung task",
+                        "KASAN",
+                        "general protection fault:",
+                    )
+                ):
                     found.append(line)
 
         os.write(log, b"WARNING: escape test calibrates its oracle\n")
@@ -205,7 +266,11 @@ class Harness:
             for user in ("root", "user"):
                 outcome = self.sandbox.run([PROBE, "run", "K33", f"seed={seed}"], user=user, timeout=30)
                 seen = alarms()
-                self.report.check(f"K33.random_calls as {user}", not seen and self.agent_alive(), f"seed {seed}: {seen[:1]} {outcome.status}")
+                self.report.check(
+                    f"K33.random_calls as {user}",
+                    not seen and self.agent_alive(),
+                    f"seed {seed}: {seen[:1]} {outcome.status}",
+                )
         os.close(log)
 
     # --- the whole --------------------------------------------------------------------------------------------
@@ -214,7 +279,9 @@ class Harness:
         Archives(self.options.programs, self.world, self.report).run()
 
     def surface(self):
-        Surface(self.world, self.instance, self.sandbox, self.neighbour, self.report).all(120 if self.options.long else 6)
+        Surface(self.world, self.instance, self.sandbox, self.neighbour, self.report).all(
+            120 if self.options.long else 6
+        )
 
     def tenants(self):
         Tenants(self.world, self.instance, self.api, self.sandbox, self.report).run()
@@ -225,7 +292,10 @@ class Harness:
         root_pid, root_stream = self.sandbox.background([PROBE, "threads", "8"], user="root")
         user_pid, user_stream = self.sandbox.background([PROBE, "threads", "8"], user="user")
         for stage in ("after exec", "after restart of the daemons"):
-            host_pids = {int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid for pid in self.instance.sandbox_pids(self.sandbox.id)}
+            host_pids = {
+                int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid
+                for pid in self.instance.sandbox_pids(self.sandbox.id)
+            }
             for kind, inside in (("guest", 1), ("root", root_pid), ("user", user_pid)):
                 self.compare(collector, stage, kind, host_pids[inside])
             if stage == "after exec":
@@ -246,13 +316,24 @@ class Harness:
     def mutants(self):
         """With no sandboxes started ahead, so that each create passes through the mutated launcher."""
         self.instance.stop()
-        self.instance = Instance(self.options.programs, self.folder + "/mutants", name="escmut", slot_first=3500, slot_count=60, ready=0)
+        self.instance = Instance(
+            self.options.programs,
+            self.folder + "/mutants",
+            name="escmut",
+            slot_first=3500,
+            slot_count=60,
+            ready=0,
+        )
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()
         neighbour = self.api.create(3600)
-        arguments = probe_arguments(self.world, data_dir=self.instance.data_dir, api_port=self.instance.port, memory_prefix="none")
-        Mutants(self.instance, self.api, neighbour, self.programs["escape_probe"], arguments, self.report).run()
+        arguments = probe_arguments(
+            self.world, data_dir=self.instance.data_dir, api_port=self.instance.port, memory_prefix="none"
+        )
+        Mutants(
+            self.instance, self.api, neighbour, self.programs["escape_probe"], arguments, self.report
+        ).run()
 
     def compare(self, collector, stage, kind, pid):
         actual = collector.whole(pid)
@@ -286,7 +367,11 @@ class Harness:
                 self.report.part(part)
                 getattr(self, part)()
             after = self.world.facts()
-            changed = {key: after[key] for key in after if after[key] != before[key] and "shared-layer" not in key and "agent-program" not in key}
+            changed = {
+                key: after[key]
+                for key in after
+                if after[key] != before[key] and "shared-layer" not in key and "agent-program" not in key
+            }
             self.report.check("host.unchanged", not changed, f"{changed}")
         except Exception as error:
             self.report.fail("harness", f"{type(error).__name__}: {error}")
@@ -298,17 +383,27 @@ class Harness:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin"))
+    )
     parser.add_argument("--only", default="probes,surface,tenants,archives,posture,mutants")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the work folder")
-    parser.add_argument("--print-posture", action="store_true", help="print what was collected, to write the expected document")
+    parser.add_argument(
+        "--print-posture",
+        action="store_true",
+        help="print what was collected, to write the expected document",
+    )
     options = parser.parse_args()
     options.programs = os.path.abspath(options.programs)
     if os.geteuid() != 0:
-        print("escape: needs root, to make namespaces and to look from outside\nSKIPPED escape: not root\n0 passed, 0 failed, 1 skipped")
+        print(
+            "escape: needs root, to make namespaces and to look from outside\nSKIPPED escape: not root\n0 passed, 0 failed, 1 skipped"
+        )
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken down
     ground.enter_private_host()

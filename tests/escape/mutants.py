@@ -17,16 +17,67 @@ import posture
 from api import ApiError
 
 # (call, which one, "launcher" or "child"): the counts are per process, as strace counts them.
-ONCE = ["setns", "unshare", "setgroups", "setresgid", "setresuid", "setsid", "pivot_root", "umount2", "sethostname", "keyctl",
-        "landlock_restrict_self", "capset", "close_range"]
-MANY = {"seccomp": 3, "move_mount": 40, "mount_setattr": 40, "fsconfig": 24, "prctl": 42, "prlimit64": 4, "dup3": 4}
+ONCE = [
+    "setns",
+    "unshare",
+    "setgroups",
+    "setresgid",
+    "setresuid",
+    "setsid",
+    "pivot_root",
+    "umount2",
+    "sethostname",
+    "keyctl",
+    "landlock_restrict_self",
+    "capset",
+    "close_range",
+]
+MANY = {
+    "seccomp": 3,
+    "move_mount": 40,
+    "mount_setattr": 40,
+    "fsconfig": 24,
+    "prctl": 42,
+    "prlimit64": 4,
+    "dup3": 4,
+}
 # Every capability that is dropped is one mutant; a few stand for all. 1-based places among the prctl calls of the child.
 SOME_PRCTL = (1, 4, 8, 12, 16, 20, 24, 28)
 # Mutants that change nothing that anybody could use: a regular expression of the call as strace shows it, and the reason.
 EQUIVALENT = posture.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants.equivalent.json"))
 # Probes that are slow, or that need a neighbour: not needed to notice a missing step.
-QUICK = ["K01", "K02", "K04", "K05", "K06", "K08", "K09", "K10", "K12", "K13", "K14", "K16", "K17", "K18", "K19", "K21", "K22", "K23",
-         "K24", "K25", "K26", "K28.host_abstract", "K29", "K32", "I01", "N02.loopback", "N02.host_address", "N04", "N05", "K20"]
+QUICK = [
+    "K01",
+    "K02",
+    "K04",
+    "K05",
+    "K06",
+    "K08",
+    "K09",
+    "K10",
+    "K12",
+    "K13",
+    "K14",
+    "K16",
+    "K17",
+    "K18",
+    "K19",
+    "K21",
+    "K22",
+    "K23",
+    "K24",
+    "K25",
+    "K26",
+    "K28.host_abstract",
+    "K29",
+    "K32",
+    "I01",
+    "N02.loopback",
+    "N02.host_address",
+    "N04",
+    "N05",
+    "K20",
+]
 
 
 def launcher_of(instance):
@@ -46,7 +97,7 @@ class Mutants:
         for call in ONCE:
             yield call, 1
         for call, count in MANY.items():
-            for place in (SOME_PRCTL if call == "prctl" else range(1, count + 1)):
+            for place in SOME_PRCTL if call == "prctl" else range(1, count + 1):
                 yield call, place
 
     def create(self, inject=None):
@@ -56,8 +107,22 @@ class Mutants:
         self.met = ""
         if inject:
             call, place = inject
-            tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", log, "-e", f"trace={call}", "-e",
-                                       f"inject={call}:retval=0:when={place}", "-p", str(self.launcher)], stderr=subprocess.DEVNULL)
+            tracer = subprocess.Popen(
+                [
+                    "strace",
+                    "-f",
+                    "-qq",
+                    "-o",
+                    log,
+                    "-e",
+                    f"trace={call}",
+                    "-e",
+                    f"inject={call}:retval=0:when={place}",
+                    "-p",
+                    str(self.launcher),
+                ],
+                stderr=subprocess.DEVNULL,
+            )
             deadline = time.monotonic() + 5
             while kernel.status_fields(self.launcher).get("TracerPid") == "0" and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -79,8 +144,14 @@ class Mutants:
         with open(self.probe_program, "rb") as file:
             sandbox.write("/usr/local/bin/escape_probe", file.read())
         sandbox.run("chmod 755 /usr/local/bin/escape_probe", user="root")
-        outcome = sandbox.run(["/usr/local/bin/escape_probe", "run", *QUICK, *self.arguments], user="root", timeout=90)
-        answers = [json.loads(line) for line in outcome.stdout.decode(errors="replace").splitlines() if line.startswith("{")]
+        outcome = sandbox.run(
+            ["/usr/local/bin/escape_probe", "run", *QUICK, *self.arguments], user="root", timeout=90
+        )
+        answers = [
+            json.loads(line)
+            for line in outcome.stdout.decode(errors="replace").splitlines()
+            if line.startswith("{")
+        ]
         if not answers:
             return {"no answer"}
         return {answer["id"] for answer in answers if answer["result"] == "REACHED"}
@@ -88,7 +159,10 @@ class Mutants:
     def posture(self, sandbox):
         collector = posture.Collector(self.instance, sandbox, self.instance.guest_pid(self.neighbour.id))
         inside, stream = sandbox.background(["/usr/local/bin/escape_probe", "threads", "1"], user="root")
-        by_inside = {int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid for pid in self.instance.sandbox_pids(sandbox.id)}
+        by_inside = {
+            int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid
+            for pid in self.instance.sandbox_pids(sandbox.id)
+        }
         found = posture.differences(posture.merged("guest"), collector.whole(by_inside[1]))
         found += posture.differences(posture.merged("root"), collector.whole(by_inside[inside]))
         stream.close()
@@ -144,4 +218,8 @@ class Mutants:
                     ended.add(name[0])
             except Exception as error:
                 self.report.fail(f"mutant {name}", f"{type(error).__name__}: {error}")
-        self.report.check("mutants.count", self.report.passed - before >= 25, f"only {self.report.passed - before} mutants were caught")
+        self.report.check(
+            "mutants.count",
+            self.report.passed - before >= 25,
+            f"only {self.report.passed - before} mutants were caught",
+        )

@@ -11,11 +11,24 @@ import re
 import kernel
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
-LIMITS = {"Max cpu time": "cpu", "Max file size": "fsize", "Max data size": "data", "Max stack size": "stack",
-          "Max core file size": "core", "Max resident set": "rss", "Max processes": "nproc", "Max open files": "nofile",
-          "Max locked memory": "memlock", "Max address space": "as", "Max file locks": "locks",
-          "Max pending signals": "sigpending", "Max msgqueue size": "msgqueue", "Max nice priority": "nice",
-          "Max realtime priority": "rtprio", "Max realtime timeout": "rttime"}
+LIMITS = {
+    "Max cpu time": "cpu",
+    "Max file size": "fsize",
+    "Max data size": "data",
+    "Max stack size": "stack",
+    "Max core file size": "core",
+    "Max resident set": "rss",
+    "Max processes": "nproc",
+    "Max open files": "nofile",
+    "Max locked memory": "memlock",
+    "Max address space": "as",
+    "Max file locks": "locks",
+    "Max pending signals": "sigpending",
+    "Max msgqueue size": "msgqueue",
+    "Max nice priority": "nice",
+    "Max realtime priority": "rtprio",
+    "Max realtime timeout": "rttime",
+}
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
@@ -54,7 +67,9 @@ def mount_table(pid, replace, base):
     for line in kernel.read(f"/proc/{pid}/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, tail = left.split(), right.split()
-        options = ",".join(o for o in tail[2].split(",") if not re.match(r"(lowerdir|upperdir|workdir|inode64)", o))
+        options = ",".join(
+            o for o in tail[2].split(",") if not re.match(r"(lowerdir|upperdir|workdir|inode64)", o)
+        )
         text = f"{fields[4]} {tail[0]} {fields[5]} source={tail[1]} root={fields[3]} {options} {' '.join(fields[6:])}".strip()
         for old, new in replace:
             text = text.replace(old, new)
@@ -72,7 +87,12 @@ class Collector:
         self.slot = instance.slot(self.guest)
         self.host, self.neighbour = namespace_ids("self"), namespace_ids(neighbour_pid)
         self.own = namespace_ids(self.guest)
-        self.replace = [(sandbox.id, "<id>"), (instance.data_dir, "<data>"), (instance.run_dir, "<run>"), (f"/{instance.name}/", "/<instance>/")]
+        self.replace = [
+            (sandbox.id, "<id>"),
+            (instance.data_dir, "<data>"),
+            (instance.run_dir, "<run>"),
+            (f"/{instance.name}/", "/<instance>/"),
+        ]
 
     def namespaces(self, pid):
         found = {}
@@ -93,7 +113,10 @@ class Collector:
 
     def ids(self, text):
         base = kernel.UID_BASE + self.slot * kernel.UIDS_PER_SLOT
-        return " ".join(f"base+{int(n) - base}" if base <= int(n) < base + kernel.UIDS_PER_SLOT else n for n in text.split())
+        return " ".join(
+            f"base+{int(n) - base}" if base <= int(n) < base + kernel.UIDS_PER_SLOT else n
+            for n in text.split()
+        )
 
     def cgroups(self, pid):
         found = {}
@@ -107,11 +130,19 @@ class Collector:
     def process(self, pid, task=None):
         status = kernel.status_fields(pid, task)
         fields = {
-            "uid_map": self.id_map(kernel.read(f"/proc/{pid}/uid_map")), "gid_map": self.id_map(kernel.read(f"/proc/{pid}/gid_map")),
-            "setgroups": kernel.read(f"/proc/{pid}/setgroups").strip(), "uid": self.ids(status.get("Uid", "")),
-            "gid": self.ids(status.get("Gid", "")), "groups": self.ids(status.get("Groups", "")), "umask": status.get("Umask"),
-            "no_new_privs": status.get("NoNewPrivs"), "seccomp": status.get("Seccomp"), "seccomp_filters": status.get("Seccomp_filters"),
-            "namespaces": self.namespaces(pid), "limits": limits(pid), "cgroups": self.cgroups(pid),
+            "uid_map": self.id_map(kernel.read(f"/proc/{pid}/uid_map")),
+            "gid_map": self.id_map(kernel.read(f"/proc/{pid}/gid_map")),
+            "setgroups": kernel.read(f"/proc/{pid}/setgroups").strip(),
+            "uid": self.ids(status.get("Uid", "")),
+            "gid": self.ids(status.get("Gid", "")),
+            "groups": self.ids(status.get("Groups", "")),
+            "umask": status.get("Umask"),
+            "no_new_privs": status.get("NoNewPrivs"),
+            "seccomp": status.get("Seccomp"),
+            "seccomp_filters": status.get("Seccomp_filters"),
+            "namespaces": self.namespaces(pid),
+            "limits": limits(pid),
+            "cgroups": self.cgroups(pid),
             "oom_score_adj": kernel.read(f"/proc/{pid}/oom_score_adj").strip(),
             "coredump_filter": kernel.read(f"/proc/{pid}/coredump_filter").strip(),
             "personality": kernel.read(f"/proc/{pid}/personality").strip(),
@@ -123,8 +154,11 @@ class Collector:
             "root_is_own": os.stat(f"/proc/{pid}/root/").st_dev != os.stat("/").st_dev,
         }
         fields.update({name: status.get(name) for name in CAPABILITIES})
-        fields["unknown_status_fields"] = sorted(set(status) - set(EXPECTED["status_fields"]["compared"]) -
-                                                 set(EXPECTED["status_fields"]["ignored"]))
+        fields["unknown_status_fields"] = sorted(
+            set(status)
+            - set(EXPECTED["status_fields"]["compared"])
+            - set(EXPECTED["status_fields"]["ignored"])
+        )
         return fields
 
     def group_limits(self):
@@ -132,8 +166,20 @@ class Collector:
         found = {}
         for top in kernel.hierarchies():
             folder = os.path.join(top, self.instance.name, self.sandbox.id)
-            for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.swap.max", "memory.swappiness",
-                         "memory.kmem.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "cpu.max", "cpu.shares", "devices.list", "cgroup.freeze"):
+            for name in (
+                "memory.limit_in_bytes",
+                "memory.memsw.limit_in_bytes",
+                "memory.max",
+                "memory.swap.max",
+                "memory.swappiness",
+                "memory.kmem.limit_in_bytes",
+                "pids.max",
+                "cpu.cfs_quota_us",
+                "cpu.max",
+                "cpu.shares",
+                "devices.list",
+                "cgroup.freeze",
+            ):
                 text = kernel.read(os.path.join(folder, name), None)
                 if text is not None:
                     found[name] = text.split("\n")[:-1]
@@ -142,8 +188,12 @@ class Collector:
     def whole(self, pid):
         """What is per process and not per thread."""
         fields = self.process(pid)
-        fields["descriptors"] = sorted({descriptor_class(target, self.replace) for target in kernel.open_descriptors(pid).values()})
-        fields["environment"] = sorted(entry.split("=", 1)[0] for entry in kernel.read(f"/proc/{pid}/environ").split("\0") if entry)
+        fields["descriptors"] = sorted(
+            {descriptor_class(target, self.replace) for target in kernel.open_descriptors(pid).values()}
+        )
+        fields["environment"] = sorted(
+            entry.split("=", 1)[0] for entry in kernel.read(f"/proc/{pid}/environ").split("\0") if entry
+        )
         fields["cwd"] = os.readlink(f"/proc/{pid}/cwd")
         fields["mounts"] = mount_table(pid, self.replace, kernel.UID_BASE + self.slot * kernel.UIDS_PER_SLOT)
         return fields
@@ -163,7 +213,11 @@ def merged(kind):
     A masked or locked part of /proc ("?/proc/..." among the mounts) is expected exactly where this kernel has it.
     """
     document = {**EXPECTED["common"], **EXPECTED[kind]}
-    document["mounts"] = [text.lstrip("?") for text in document["mounts"] if not text.startswith("?") or os.path.exists(text[1:].split()[0])]
+    document["mounts"] = [
+        text.lstrip("?")
+        for text in document["mounts"]
+        if not text.startswith("?") or os.path.exists(text[1:].split()[0])
+    ]
     return document
 
 
@@ -195,7 +249,9 @@ def differences(expected, actual, where=""):
                 left.remove(match)
             elif not optional:
                 missing.append(item)
-        return [f"{where}: missing {item!r}" for item in missing] + [f"{where}: unexpected {item!r}" for item in left]
+        return [f"{where}: missing {item!r}" for item in missing] + [
+            f"{where}: unexpected {item!r}" for item in left
+        ]
     return [] if same(expected, actual) else [f"{where}: expected {expected!r}, found {actual!r}"]
 
 

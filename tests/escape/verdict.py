@@ -42,7 +42,8 @@ class Observer:
 def needle_leaks(world, text):
     """Secrets of the harness in any text that left a sandbox."""
     return [name for name, secret in world.secrets.items() if secret in text] + (
-        [] if re.search(NEEDLE + r"-[a-z-]+-[0-9a-f]{32}", text) is None else ["some secret"])
+        [] if re.search(NEEDLE + r"-[a-z-]+-[0-9a-f]{32}", text) is None else ["some secret"]
+    )
 
 
 def reached(probe, answer, evidence):
@@ -60,7 +61,10 @@ class Report:
         self.failures, self.skips, self.known = [], [], []
 
     def part(self, name):
-        print(f"--    {name} (so far {self.passed} passed, {self.failed} failed, {self.skipped} skipped)", flush=True)
+        print(
+            f"--    {name} (so far {self.passed} passed, {self.failed} failed, {self.skipped} skipped)",
+            flush=True,
+        )
 
     def ok(self, name, text=""):
         self.passed += 1

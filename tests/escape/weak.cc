@@ -2,12 +2,15 @@
 //
 // escape_weak [option...] -- program [argument...]
 //
-// A sandbox with nearly everything left open, in which every escape probe must succeed: the positive control of the
-// harness. It keeps only what protects the machine from the probes: namespaces of its own for mounts, processes, host
-// name and IPC. User ids, capabilities, network, devices and system calls are those of the caller, who is root.
+// A sandbox with nearly everything left open, in which every escape probe must succeed: the positive control
+// of the harness. It keeps only what protects the machine from the probes: namespaces of its own for mounts,
+// processes, host name and IPC. User ids, capabilities, network, devices and system calls are those of the
+// caller, who is root.
 //
-//   --agent TEXT     start a careless agent first: it keeps TEXT in memory, may be traced, listens with SO_REUSEPORT and
-//                    answers 200 to every request. "agent_pid=N peer_pid=N agent_port=N" is added to the program's arguments.
+//   --agent TEXT     start a careless agent first: it keeps TEXT in memory, may be traced, listens with
+//   SO_REUSEPORT and
+//                    answers 200 to every request. "agent_pid=N peer_pid=N agent_port=N" is added to the
+//                    program's arguments.
 //   --leak PATH      keep a descriptor of PATH open over exec
 //   --uid N          become this user before the program starts; the agent does, too
 //   --mount-more     make binfmt_misc, debugfs and tracefs present
@@ -57,28 +60,38 @@ Options parse(int argc, char** argv) {
   int i = 1;
   for (; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     std::string name = argv[i];
-    bool* flag = name == "--mount-more" ? &options.mount_more
-                 : name == "--host-pids"  ? &options.host_pids
-                 : name == "--lazy"       ? &options.lazy
-                                          : nullptr;
+    bool* flag = name == "--mount-more"  ? &options.mount_more
+                 : name == "--host-pids" ? &options.host_pids
+                 : name == "--lazy"      ? &options.lazy
+                                         : nullptr;
     if (flag != nullptr) {
       *flag = true;
       continue;
     }
     const char* value = i + 1 < argc ? argv[++i] : "";
-    if (name == "--agent") options.agent = value;
-    else if (name == "--leak") options.leak = value;
-    else if (name == "--uid") options.uid = static_cast<unsigned>(std::atoi(value));
-    else { std::fprintf(stderr, "escape_weak: unknown option %s\n", name.c_str()); std::exit(2); }
+    if (name == "--agent")
+      options.agent = value;
+    else if (name == "--leak")
+      options.leak = value;
+    else if (name == "--uid")
+      options.uid = static_cast<unsigned>(std::atoi(value));
+    else {
+      std::fprintf(stderr, "escape_weak: unknown option %s\n", name.c_str());
+      std::exit(2);
+    }
   }
   options.program.assign(argv + (i < argc ? i + 1 : argc), argv + argc);
-  if (options.program.empty()) { std::fprintf(stderr, "escape_weak: no program\n"); std::exit(2); }
+  if (options.program.empty()) {
+    std::fprintf(stderr, "escape_weak: no program\n");
+    std::exit(2);
+  }
   return options;
 }
 
 void become(unsigned uid) {
   if (uid == 0) return;
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) die("setuid");
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0)
+    die("setuid");
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
@@ -106,7 +119,8 @@ int listen_anywhere(int& port) {
     if (client < 0) continue;
     char request[2048];
     const char answer[] = "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
-    if (::read(client, request, sizeof request) >= 0 && ::write(client, answer, sizeof answer - 1) >= 0) ::close(client);
+    if (::read(client, request, sizeof request) >= 0 && ::write(client, answer, sizeof answer - 1) >= 0)
+      ::close(client);
   }
 }
 
@@ -132,7 +146,8 @@ int wait_for(pid_t program, pid_t agent, bool lazy) {
 int run_inside(Options& options) {
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) die("make mounts private");
   if (!options.host_pids && ::mount("proc", "/proc", "proc", 0, nullptr) != 0) die("mount proc");
-  if (options.mount_more) {  // where the kernel has them; the probes of the others are then reported as vacuous
+  if (options
+          .mount_more) {  // where the kernel has them; the probes of the others are then reported as vacuous
     ::mount("binfmt_misc", "/proc/sys/fs/binfmt_misc", "binfmt_misc", 0, nullptr);
     ::mount("debugfs", "/sys/kernel/debug", "debugfs", 0, nullptr);
     ::mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, nullptr);
@@ -166,7 +181,8 @@ int run_inside(Options& options) {
   options.program.push_back(nullptr);
   pid_t child = ::fork();
   if (child == 0) {
-    if (!options.leak.empty() && ::open(options.leak.c_str(), O_RDONLY) < 0) die("open the descriptor to leak");
+    if (!options.leak.empty() && ::open(options.leak.c_str(), O_RDONLY) < 0)
+      die("open the descriptor to leak");
     become(options.uid);
     ::execv(options.program[0], options.program.data());
     die("exec");
@@ -178,7 +194,8 @@ int run_inside(Options& options) {
 
 int main(int argc, char** argv) {
   Options options = parse(argc, argv);
-  if (::unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (options.host_pids ? 0 : CLONE_NEWPID)) != 0) die("unshare");
+  if (::unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (options.host_pids ? 0 : CLONE_NEWPID)) != 0)
+    die("unshare");
   pid_t first = ::fork();
   if (first < 0) die("fork");
   if (first == 0) {

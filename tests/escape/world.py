@@ -18,11 +18,19 @@ import threading
 import time
 
 CLONE_NEWNS, CLONE_NEWNET, MS_REC, MS_PRIVATE = 0x20000, 0x40000000, 0x4000, 0x40000
-NEEDLE = "ATOLLCANARY"          # every secret begins with it; only the harness knows the rest
+NEEDLE = "ATOLLCANARY"  # every secret begins with it; only the harness knows the rest
 HOST_ADDRESS, WORLD_ADDRESS = "93.184.216.1", "93.184.216.34"
 # Addresses of the world that no policy may ever open.
-FORBIDDEN = ["169.254.169.254", "169.254.170.2", "100.100.100.200", "10.99.0.2", "172.16.99.2", "192.168.99.2", "100.64.99.2",
-             "198.18.99.2"]
+FORBIDDEN = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "100.100.100.200",
+    "10.99.0.2",
+    "172.16.99.2",
+    "192.168.99.2",
+    "100.64.99.2",
+    "198.18.99.2",
+]
 FORBIDDEN_V6 = ["fd00:ec2::254", "2001:db8:99::2"]
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -46,13 +54,15 @@ class Listeners:
     """Accepts on any number of sockets and remembers each line that a probe sent."""
 
     def __init__(self):
-        self.hits = {}      # probe id -> number of arrivals
+        self.hits = {}  # probe id -> number of arrivals
         self.lock = threading.Lock()
 
     def seen(self, text):
         for match in re.finditer(r"PROBE (\S+) (\S+)", text):
             with self.lock:
-                self.hits[(match.group(1), match.group(2))] = self.hits.get((match.group(1), match.group(2)), 0) + 1
+                self.hits[(match.group(1), match.group(2))] = (
+                    self.hits.get((match.group(1), match.group(2)), 0) + 1
+                )
 
     def stream(self, listener, answer):
         listener.listen(64)
@@ -85,6 +95,7 @@ class Listeners:
                     sock.sendto(answer, peer)
                 except OSError:
                     return
+
         threading.Thread(target=loop, daemon=True).start()
 
     def everywhere(self, port, answer):
@@ -169,18 +180,41 @@ class World:
             run(*inside, "ip", "-6", "address", "add", address + "/128", "dev", "out0", "nodad")
         run(*inside, "ip", "route", "add", "default", "via", HOST_ADDRESS)
         # The most careless host: it forwards, checks no source, and routes loopback addresses.
-        for key, value in (("net.ipv4.ip_forward", 1), ("net.ipv6.conf.all.forwarding", 1), ("net.ipv4.conf.all.rp_filter", 0),
-                           ("net.ipv4.conf.world0.rp_filter", 0), ("net.ipv4.conf.all.route_localnet", 1),
-                           ("net.ipv4.ping_group_range", "0 2147483647")):
+        for key, value in (
+            ("net.ipv4.ip_forward", 1),
+            ("net.ipv6.conf.all.forwarding", 1),
+            ("net.ipv4.conf.all.rp_filter", 0),
+            ("net.ipv4.conf.world0.rp_filter", 0),
+            ("net.ipv4.conf.all.route_localnet", 1),
+            ("net.ipv4.ping_group_range", "0 2147483647"),
+        ):
             run("sysctl", "-qw", f"{key}={value}")
-        run(*inside, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.out0.rp_filter=0",
-            "net.ipv4.ping_group_range=0 2147483647")
-        sink = subprocess.Popen([*inside, sys.executable, os.path.abspath(__file__), "world",
-                                 f"{self.metadata_port},{self.world_port}", self.secret("world")], stdout=subprocess.PIPE, text=True)
+        run(
+            *inside,
+            "sysctl",
+            "-qw",
+            "net.ipv4.conf.all.rp_filter=0",
+            "net.ipv4.conf.out0.rp_filter=0",
+            "net.ipv4.ping_group_range=0 2147483647",
+        )
+        sink = subprocess.Popen(
+            [
+                *inside,
+                sys.executable,
+                os.path.abspath(__file__),
+                "world",
+                f"{self.metadata_port},{self.world_port}",
+                self.secret("world"),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.children.append(sink)
         if sink.stdout.readline().strip() != "ready":
             raise RuntimeError("the world's server did not start")
-        threading.Thread(target=lambda: [self.listeners.seen(line) for line in sink.stdout], daemon=True).start()
+        threading.Thread(
+            target=lambda: [self.listeners.seen(line) for line in sink.stdout], daemon=True
+        ).start()
 
     def make_host_listeners(self):
         answer = f"host {self.secret('host-listener')}\n".encode()
@@ -243,10 +277,21 @@ class World:
     def facts(self):
         """What the host looks like; an attack that changed any of it shows in the difference."""
         facts = {}
-        for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness",
-                     "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/randomize_va_space", "/proc/sys/kernel/pid_max",
-                     "/proc/sys/kernel/keys/maxkeys", "/sys/kernel/mm/ksm/run", "/proc/sys/net/ipv4/ip_forward",
-                     "/proc/swaps", "/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"):
+        for path in (
+            "/proc/sys/kernel/core_pattern",
+            "/proc/sys/kernel/hostname",
+            "/proc/sys/vm/swappiness",
+            "/proc/sys/vm/overcommit_memory",
+            "/proc/sys/kernel/randomize_va_space",
+            "/proc/sys/kernel/pid_max",
+            "/proc/sys/kernel/keys/maxkeys",
+            "/sys/kernel/mm/ksm/run",
+            "/proc/sys/net/ipv4/ip_forward",
+            "/proc/swaps",
+            "/proc/sysvipc/shm",
+            "/proc/sysvipc/sem",
+            "/proc/sysvipc/msg",
+        ):
             facts[path] = open(path).read() if os.path.exists(path) else None
         for path in (self.canary, self.agent_program, self.shared_file, "/etc/passwd", "/etc/shadow"):
             facts["hash of " + path] = hashlib.sha256(open(path, "rb").read()).hexdigest()
@@ -254,7 +299,11 @@ class World:
         facts["mounts"] = len(open("/proc/self/mountinfo").readlines())
         facts["victim"] = self.victim.poll()
         facts["links"] = sorted(name for _, name in socket.if_nameindex() if not re.match(r"atl\d", name))
-        facts["binfmt"] = sorted(os.listdir("/proc/sys/fs/binfmt_misc")) if os.path.isdir("/proc/sys/fs/binfmt_misc") else []
+        facts["binfmt"] = (
+            sorted(os.listdir("/proc/sys/fs/binfmt_misc"))
+            if os.path.isdir("/proc/sys/fs/binfmt_misc")
+            else []
+        )
         return facts
 
     def restore(self, facts):

@@ -41,18 +41,31 @@ class Driver:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         folder = self.folder + "/atoll"
         os.makedirs(folder)
-        self.instance = Instance(self.options.programs, folder, name="escfault", slot_first=3560, slot_count=100, ready=2)
+        self.instance = Instance(
+            self.options.programs, folder, name="escfault", slot_first=3560, slot_count=100, ready=2
+        )
         self.instance.prepare()
         self.api, self.ledger = self.instance.start_first(), Ledger()
         self.invariants = Invariants(self.instance, self.api, self.ledger)
 
     def faults(self):
-        Faults(self.instance, self.api, self.ledger, self.invariants, self.report, self.options.programs, self.folder).all(
-            self.options.restart_with, self.options.slow_clients)
+        Faults(
+            self.instance,
+            self.api,
+            self.ledger,
+            self.invariants,
+            self.report,
+            self.options.programs,
+            self.folder,
+        ).all(self.options.restart_with, self.options.slow_clients)
 
     def points(self):
         points = named_points()
-        self.report.check("points.count", len(points) >= MIN_POINTS, f"{len(points)} named crash points, {MIN_POINTS} wanted")
+        self.report.check(
+            "points.count",
+            len(points) >= MIN_POINTS,
+            f"{len(points)} named crash points, {MIN_POINTS} wanted",
+        )
         chosen = {name: points[name] for name in (self.options.point or points)}
         runner = PointRunner(self.instance, self.api, self.ledger, self.invariants, self.report)
         baseline = Baseline(self.instance)
@@ -63,7 +76,9 @@ class Driver:
 
     def killer(self):
         seed = self.options.seed if self.options.seed is not None else random.randrange(1 << 30)
-        Killer(self.instance, self.api, self.ledger, self.invariants, self.report, seed).run(self.options.kills)
+        Killer(self.instance, self.api, self.ledger, self.invariants, self.report, seed).run(
+            self.options.kills
+        )
 
     def run(self):
         try:
@@ -104,8 +119,12 @@ class Driver:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin"))
+    )
     parser.add_argument("--only", default="faults,points,killer")
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int)

@@ -11,8 +11,8 @@ import kernel
 from api import in_threads
 from ledger import ALIVE, DEAD, LOST_CONNECTION, MAYBE
 
-SETTLE_SECONDS = 30       # I3: no orphans this long after the daemons are back
-SERVING_SECONDS = 2.0     # I13
+SETTLE_SECONDS = 30  # I3: no orphans this long after the daemons are back
+SERVING_SECONDS = 2.0  # I13
 
 
 class Invariants:
@@ -36,7 +36,11 @@ class Invariants:
         results = in_threads([lambda e=e: self.one(e, listed) for e in entries]) if entries else []
         found = []
         for entry, result in zip(entries, results):
-            found += [f"{entry.sandbox.id}: {type(result).__name__}: {result}"] if isinstance(result, Exception) else result
+            found += (
+                [f"{entry.sandbox.id}: {type(result).__name__}: {result}"]
+                if isinstance(result, Exception)
+                else result
+            )
         return found
 
     def one(self, entry, listed):
@@ -57,11 +61,15 @@ class Invariants:
         try:
             outcome = entry.sandbox.run(["/bin/echo", "alive"], timeout=15)
             if outcome.stdout != b"alive\n":
-                found.append(f"I8 {entry.sandbox.id}: listed as running, but a command gave {outcome.exit_code} {outcome.error}")
+                found.append(
+                    f"I8 {entry.sandbox.id}: listed as running, but a command gave {outcome.exit_code} {outcome.error}"
+                )
             for path, content in entry.files.items():
                 answer = entry.sandbox.read(path, user="user")
                 if answer.status != 200 or answer.body != content:
-                    found.append(f"I1 {entry.sandbox.id}: {path} holds {answer.status} {answer.body[:40]!r}, not {content[:40]!r}")
+                    found.append(
+                        f"I1 {entry.sandbox.id}: {path} holds {answer.status} {answer.body[:40]!r}, not {content[:40]!r}"
+                    )
         except (*LOST_CONNECTION, Exception) as error:
             if entry.state == ALIVE or self.api.get(entry.sandbox.id).status == 200:
                 found.append(f"I8 {entry.sandbox.id}: listed as running, but {type(error).__name__}: {error}")
@@ -98,11 +106,19 @@ class Invariants:
         pool = records - listed
         found = []
         if len(pool) > self.instance.ready + 2:
-            found.append(f"I3 {len(pool)} sandboxes that nobody owns (the pool is {self.instance.ready}): {sorted(pool)[:4]}")
+            found.append(
+                f"I3 {len(pool)} sandboxes that nobody owns (the pool is {self.instance.ready}): {sorted(pool)[:4]}"
+            )
         if listed - records:
             found.append(f"I8 listed without a record of the runner: {sorted(listed - records)[:4]}")
         for top, names in held.cgroups.items():
-            stray = [name for name in names if name not in records and not name.startswith((".", "_")) and name not in ("runner", "control", "daemons")]
+            stray = [
+                name
+                for name in names
+                if name not in records
+                and not name.startswith((".", "_"))
+                and name not in ("runner", "control", "daemons")
+            ]
             if stray:
                 found.append(f"I3 control groups in {top}: {stray[:4]}")
         owned = set()
@@ -110,7 +126,9 @@ class Invariants:
             owned.update(self.instance.sandbox_pids(name))
         stray = [pid for pid in held.processes if pid not in owned]
         if stray:
-            found.append(f"I3 processes outside every sandbox: {[(pid, kernel.read(f'/proc/{pid}/comm').strip()) for pid in stray[:4]]}")
+            found.append(
+                f"I3 processes outside every sandbox: {[(pid, kernel.read(f'/proc/{pid}/comm').strip()) for pid in stray[:4]]}"
+            )
         if len(held.disks) > len(records) + 16:
             found.append(f"I3 {len(held.disks)} disks for {len(records)} sandboxes")
         if held.temporary:
@@ -144,10 +162,15 @@ class Baseline:
 
     def measure(self):
         held = self.instance.inventory()
-        return {"descriptors of control": len(kernel.open_descriptors(self.instance.control.pid)),
-                "descriptors of runner": len(kernel.open_descriptors(self.instance.runner.pid)),
-                "loop devices": len(held.loops), "mounts": len(held.mounts), "links": len(held.links),
-                "set elements": sum(held.nft.values()), "dying memory groups": self.memory_groups()}
+        return {
+            "descriptors of control": len(kernel.open_descriptors(self.instance.control.pid)),
+            "descriptors of runner": len(kernel.open_descriptors(self.instance.runner.pid)),
+            "loop devices": len(held.loops),
+            "mounts": len(held.mounts),
+            "links": len(held.links),
+            "set elements": sum(held.nft.values()),
+            "dying memory groups": self.memory_groups(),
+        }
 
     @staticmethod
     def memory_groups():
@@ -160,7 +183,11 @@ class Baseline:
         """Compares when as many sandboxes live as at the start; `slack` covers pools that refill."""
         now, found = self.measure(), []
         for key, value in now.items():
-            slack = 64 if key == "dying memory groups" else max(8, value // 20) + 6 * max(0, live_now - live_before)
+            slack = (
+                64
+                if key == "dying memory groups"
+                else max(8, value // 20) + 6 * max(0, live_now - live_before)
+            )
             if value > self.before[key] + slack:
                 found.append(f"I7 {key}: {self.before[key]} before, {value} after")
         return found
@@ -177,7 +204,10 @@ def leftovers(instance, running=False):
     held = instance.inventory().as_dict()
     ready = {"disks", "loops", "links", "nft", "mounts"} if running else {"disks"}
     left = {key: value for key, value in held.items() if value and key not in ready}
-    return [f"I3 after the end: {key}: {value if not isinstance(value, list) else value[:4]}" for key, value in left.items()]
+    return [
+        f"I3 after the end: {key}: {value if not isinstance(value, list) else value[:4]}"
+        for key, value in left.items()
+    ]
 
 
 def remember(instance, entry, processes=()):

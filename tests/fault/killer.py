@@ -18,7 +18,9 @@ class Survivor:
     def __init__(self, instance, api, ledger):
         self.sandbox = api.create(86400)
         self.entry = ledger.created(self.sandbox, 86400)
-        self.counter, stream = self.sandbox.background("i=0; while :; do i=$((i+1)); echo $i > /home/user/count; sleep 0.05; done", user="user")
+        self.counter, stream = self.sandbox.background(
+            "i=0; while :; do i=$((i+1)); echo $i > /home/user/count; sleep 0.05; done", user="user"
+        )
         stream.close()
         self.terminal, stream = self.sandbox.background(["/bin/bash", "-i", "-l"], user="user", pty=(80, 24))
         stream.close()
@@ -38,10 +40,13 @@ class Survivor:
         stream = self.sandbox.connect(self.terminal, socket_timeout=10)
         try:
             import base64
+
             events = iter(stream)
             next(events)
             text = base64.b64encode(f"echo {word[:3]}''{word[3:]}\n".encode()).decode()
-            self.sandbox.rpc("/process.Process/SendInput", {"process": {"pid": self.terminal}, "input": {"pty": text}})
+            self.sandbox.rpc(
+                "/process.Process/SendInput", {"process": {"pid": self.terminal}, "input": {"pty": text}}
+            )
             seen = b""
             end = time.monotonic() + 10
             while word.encode() not in seen:
@@ -51,7 +56,9 @@ class Survivor:
                 event = next(events)
                 seen += base64.b64decode(event.get("data", {}).get("pty", ""))
         except (StopIteration, ApiError, *LOST_CONNECTION) as error:
-            found.append(f"I2 {self.sandbox.id}: the terminal cannot be attached again: {type(error).__name__} {error}")
+            found.append(
+                f"I2 {self.sandbox.id}: the terminal cannot be attached again: {type(error).__name__} {error}"
+            )
         finally:
             stream.close()
         return found
@@ -59,7 +66,13 @@ class Survivor:
 
 class Killer:
     def __init__(self, instance, api, ledger, invariants, report, seed):
-        self.instance, self.api, self.ledger, self.invariants, self.report = instance, api, ledger, invariants, report
+        self.instance, self.api, self.ledger, self.invariants, self.report = (
+            instance,
+            api,
+            ledger,
+            invariants,
+            report,
+        )
         self.random, self.seed = random.Random(seed), seed
         self.serving = []
 
@@ -123,11 +136,18 @@ class Killer:
         self.end_unanswered(survivors)
         self.report.check("killer.baseline", not baseline.violations(), "; ".join(baseline.violations()))
         counts = dict(sorted(self.ledger.counts.items()))
-        self.report.check("killer.load", counts.get("created", 0) > kills, f"the load was too thin to mean anything: {counts}")
+        self.report.check(
+            "killer.load",
+            counts.get("created", 0) > kills,
+            f"the load was too thin to mean anything: {counts}",
+        )
         if self.serving:
             ordered = sorted(self.serving)
-            print(f"killer: {done} kills, seed {self.seed}, serving again p50 {ordered[len(ordered) // 2] * 1000:.0f} ms, "
-                  f"max {ordered[-1] * 1000:.0f} ms; load {counts}", flush=True)
+            print(
+                f"killer: {done} kills, seed {self.seed}, serving again p50 {ordered[len(ordered) // 2] * 1000:.0f} ms, "
+                f"max {ordered[-1] * 1000:.0f} ms; load {counts}",
+                flush=True,
+            )
         for survivor in survivors:
             survivor.sandbox.kill()
             survivor.entry.state = "dead"

@@ -22,16 +22,16 @@ class Entry:
     def __init__(self, sandbox, deadline):
         self.sandbox, self.deadline = sandbox, deadline
         self.state = ALIVE
-        self.files = {}        # path -> bytes, acknowledged
-        self.processes = {}    # pid inside -> (host pid, start ticks)
-        self.guest = None      # (host pid, start ticks) of pid 1
+        self.files = {}  # path -> bytes, acknowledged
+        self.processes = {}  # pid inside -> (host pid, start ticks)
+        self.guest = None  # (host pid, start ticks) of pid 1
 
 
 class Ledger:
     def __init__(self):
         self.lock = threading.Lock()
         self.entries = {}
-        self.lies = []         # answers that must never be given
+        self.lies = []  # answers that must never be given
         self.counts = {}
         self.unanswered_creates = 0
 

@@ -20,7 +20,11 @@ def named_points():
     points = {}
     for folder, _, names in os.walk(SOURCES):
         for name in names:
-            if not name.endswith((".cc", ".h")) or name in ("fault.h", "fault.cc") or name.endswith("_test.cc"):
+            if (
+                not name.endswith((".cc", ".h"))
+                or name in ("fault.h", "fault.cc")
+                or name.endswith("_test.cc")
+            ):
                 continue
             with open(os.path.join(folder, name)) as file:
                 for point in re.findall(r'FAULT\("([^"]+)"\)', file.read()):
@@ -51,7 +55,9 @@ class Scenario:
         entry = self.ledger.created(sandbox, 600)
         self.attempt(lambda: sandbox.run(["/bin/true"], timeout=10))
         self.attempt(lambda: self.api.call("POST", f"/sandboxes/{sandbox.id}/timeout", {"timeout": 500}))
-        self.attempt(lambda: self.api.call("PUT", f"/sandboxes/{sandbox.id}/network", {"denyOut": ["1.1.1.1"]}))
+        self.attempt(
+            lambda: self.api.call("PUT", f"/sandboxes/{sandbox.id}/network", {"denyOut": ["1.1.1.1"]})
+        )
         self.attempt(lambda: self.api.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600}))
         self.attempt(lambda: self.api.list())
         entry.state = MAYBE
@@ -78,17 +84,34 @@ class Scenario:
             os.kill(guest, 9)
 
     def once(self, instance):
-        in_threads([self.life, self.life, lambda: self.life(envVars={"A": "b"}), lambda: self.life(network={"denyOut": ["1.1.1.1"]}),
-                    self.short_life, lambda: self.crashed_life(instance)])
+        in_threads(
+            [
+                self.life,
+                self.life,
+                lambda: self.life(envVars={"A": "b"}),
+                lambda: self.life(network={"denyOut": ["1.1.1.1"]}),
+                self.short_life,
+                lambda: self.crashed_life(instance),
+            ]
+        )
 
 
 class PointRunner:
     def __init__(self, instance, api, ledger, invariants, report):
-        self.instance, self.api, self.ledger, self.invariants, self.report = instance, api, ledger, invariants, report
+        self.instance, self.api, self.ledger, self.invariants, self.report = (
+            instance,
+            api,
+            ledger,
+            invariants,
+            report,
+        )
 
     def arm(self, daemon, point):
         daemon.kill()
-        prepare = {"reconcile.orphan_stopped": self.make_orphan, "runner.sweep.after_group": self.make_stray_groups}.get(point)
+        prepare = {
+            "reconcile.orphan_stopped": self.make_orphan,
+            "runner.sweep.after_group": self.make_stray_groups,
+        }.get(point)
         if prepare:
             prepare()
         daemon.start({"ATOLL_FAULT": point})
@@ -105,7 +128,9 @@ class PointRunner:
             store.execute("DELETE FROM sandboxes WHERE id = ?", (entry.sandbox.id,))
         for name in os.listdir(self.instance.data_dir + "/control"):
             if name.startswith("state.db"):
-                shutil.chown(f"{self.instance.data_dir}/control/{name}", self.instance.user, self.instance.user)
+                shutil.chown(
+                    f"{self.instance.data_dir}/control/{name}", self.instance.user, self.instance.user
+                )
 
     def make_stray_groups(self):
         """Control groups that no record names, as after a crash between making one and writing the other."""

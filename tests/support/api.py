@@ -99,8 +99,12 @@ class Stream:
         headers.update({"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"})
         if timeout_ms:
             headers["Connect-Timeout-Ms"] = str(timeout_ms)
-        self.connection = http.client.HTTPConnection(sandbox.api.host, sandbox.api.port, timeout=socket_timeout)
-        self.connection.request("POST", method, body=b"\0" + struct.pack(">I", len(body)) + body, headers=headers)
+        self.connection = http.client.HTTPConnection(
+            sandbox.api.host, sandbox.api.port, timeout=socket_timeout
+        )
+        self.connection.request(
+            "POST", method, body=b"\0" + struct.pack(">I", len(body)) + body, headers=headers
+        )
         self.response = self.connection.getresponse()
         if self.response.status != 200:
             raise ApiError(self.response.status, self.response.read(), method)
@@ -146,10 +150,25 @@ class Sandbox:
         return self.api.call(method, path, body, headers=sent, timeout=timeout)
 
     def rpc(self, method, message, user=None):
-        return self.call("POST", method, json.dumps(message), user=user,
-                         headers={"Content-Type": "application/json", "Connect-Protocol-Version": "1"})
+        return self.call(
+            "POST",
+            method,
+            json.dumps(message),
+            user=user,
+            headers={"Content-Type": "application/json", "Connect-Protocol-Version": "1"},
+        )
 
-    def start(self, command, user=None, stdin=False, envs=None, pty=None, timeout_ms=None, socket_timeout=60.0, tag=None):
+    def start(
+        self,
+        command,
+        user=None,
+        stdin=False,
+        envs=None,
+        pty=None,
+        timeout_ms=None,
+        socket_timeout=60.0,
+        tag=None,
+    ):
         """`command` is a list (exec) or a string (bash -l -c)."""
         argv = command if isinstance(command, list) else ["/bin/bash", "-l", "-c", command]
         message = {"process": {"cmd": argv[0], "args": argv[1:]}, "stdin": stdin}
@@ -162,10 +181,14 @@ class Sandbox:
         return Stream(self, "/process.Process/Start", message, user, timeout_ms, socket_timeout)
 
     def connect(self, pid, socket_timeout=60.0):
-        return Stream(self, "/process.Process/Connect", {"process": {"pid": pid}}, socket_timeout=socket_timeout)
+        return Stream(
+            self, "/process.Process/Connect", {"process": {"pid": pid}}, socket_timeout=socket_timeout
+        )
 
     def run(self, command, user=None, timeout=60.0, **more):
-        stream = self.start(command, user, timeout_ms=int(timeout * 1000), socket_timeout=timeout + 10, **more)
+        stream = self.start(
+            command, user, timeout_ms=int(timeout * 1000), socket_timeout=timeout + 10, **more
+        )
         try:
             return collect(stream)
         finally:
@@ -181,7 +204,9 @@ class Sandbox:
 
     def write(self, path, data, user="root"):
         query = urllib.parse.urlencode({"path": path, "username": user})
-        answer = self.call("POST", "/files?" + query, data, headers={"Content-Type": "application/octet-stream"})
+        answer = self.call(
+            "POST", "/files?" + query, data, headers={"Content-Type": "application/octet-stream"}
+        )
         if answer.status != 200:
             raise ApiError(answer.status, answer.body, f"write {path}")
 

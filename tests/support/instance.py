@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import kernel
@@ -44,7 +45,9 @@ def unlike_a_sandbox():
     """What a sandbox must not inherit: groups, and limits that differ from its own."""
     os.setgroups([0, 4])
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (min(4 << 20, hard) if hard != resource.RLIM_INFINITY else 4 << 20, hard))
+    resource.setrlimit(
+        resource.RLIMIT_MEMLOCK, (min(4 << 20, hard) if hard != resource.RLIM_INFINITY else 4 << 20, hard)
+    )
 
 
 def take_turn(name):
@@ -58,6 +61,25 @@ def take_turn(name):
     return lock
 
 
+def reap_orphans():
+    """Sandboxes whose launcher died come to us, as they come to the supervisor of `atoll up`: reaps them for ever."""
+    PR_SET_CHILD_SUBREAPER = 36
+    kernel.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def loop():
+        while True:
+            for pid in kernel.children(os.getpid()):
+                if kernel.read(f"/proc/{pid}/comm").startswith(("memfd:atoll", "atoll-guestd", "atoll-launcher")):
+                    try:
+                        os.waitpid(pid, os.WNOHANG)
+                    except ChildProcessError:
+                        pass
+            time.sleep(0.02)
+
+    if not any(thread.name == "reaper" for thread in threading.enumerate()):
+        threading.Thread(target=loop, name="reaper", daemon=True).start()
+
+
 class Daemon:
     """One of the daemons: started, killed and started again by the test."""
 
@@ -67,9 +89,15 @@ class Daemon:
 
     def start(self, environment=None):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=unlike_a_sandbox,
-                                            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
-                                            start_new_session=True)
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=unlike_a_sandbox,
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
+                start_new_session=True,
+            )
 
     @property
     def pid(self):
@@ -112,22 +140,44 @@ class Instance:
         return ["--data-dir", self.data_dir, "--run-dir", self.run_dir]
 
     def runner_command(self):
-        return [self.programs + "/atoll-runner", *self.shared(), "--instance", self.name, "--slot-first", str(self.slot_first),
-                "--slot-count", str(self.slot_count)]
+        return [
+            self.programs + "/atoll-runner",
+            *self.shared(),
+            "--instance",
+            self.name,
+            "--slot-first",
+            str(self.slot_first),
+            "--slot-count",
+            str(self.slot_count),
+        ]
 
     def control_command(self):
-        return [self.programs + "/atoll-control", *self.shared(), "--listen", f"127.0.0.1:{self.port}", "--user", self.user,
-                "--pool-size", str(self.ready)]
+        return [
+            self.programs + "/atoll-control",
+            *self.shared(),
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--user",
+            self.user,
+            "--pool-size",
+            str(self.ready),
+        ]
 
     def prepare(self):
         """Folders as `atoll up` makes them, with the base template linked in. Waits for its turn."""
         if not self.template:
             sys.exit("there is no template 'base' on this machine: build it with `atoll-template build-base`")
         self.turn = take_turn(self.name)
+        reap_orphans()
         account = self.account()
-        for path, owner, mode in ((self.data_dir, 0, 0o755), (self.data_dir + "/control", account.pw_uid, 0o700),
-                                  (self.data_dir + "/templates", 0, 0o755), (self.data_dir + "/disks", 0, 0o700),
-                                  (self.run_dir, 0, 0o755), (self.run_dir + "/sandboxes", 0, 0o700)):
+        for path, owner, mode in (
+            (self.data_dir, 0, 0o755),
+            (self.data_dir + "/control", account.pw_uid, 0o700),
+            (self.data_dir + "/templates", 0, 0o755),
+            (self.data_dir + "/disks", 0, 0o700),
+            (self.run_dir, 0, 0o755),
+            (self.run_dir + "/sandboxes", 0, 0o700),
+        ):
             os.makedirs(path, exist_ok=True)
             os.chown(path, owner, account.pw_gid if owner else 0)
             os.chmod(path, mode)
@@ -136,16 +186,29 @@ class Instance:
         if not os.path.exists(target):
             os.makedirs(target)
             for name in os.listdir(self.template):
-                os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(target) else \
-                    shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
+                os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(
+                    target
+                ) else shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
 
     def account(self):
         """Control's user, made when the machine does not have it yet: `atoll up` makes the same one."""
         try:
             return pwd.getpwnam(self.user)
         except KeyError:
-            subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent", "--shell",
-                            "/usr/sbin/nologin", self.user], check=True)
+            subprocess.run(
+                [
+                    "useradd",
+                    "--system",
+                    "--user-group",
+                    "--no-create-home",
+                    "--home-dir",
+                    "/nonexistent",
+                    "--shell",
+                    "/usr/sbin/nologin",
+                    self.user,
+                ],
+                check=True,
+            )
             return pwd.getpwnam(self.user)
 
     def same_device(self, path):
@@ -160,17 +223,29 @@ class Instance:
         self.start()
         self.wait_ready()
         api = self.api()
-        body = {"name": "base", "buildId": os.path.basename(self.template), "poolSize": self.ready, "public": True,
-                "user": "user", "workdir": "/home/user"}
+        body = {
+            "name": "base",
+            "buildId": os.path.basename(self.template),
+            "poolSize": self.ready,
+            "public": True,
+            "user": "user",
+            "workdir": "/home/user",
+        }
         api.expect((200, 201), "POST", "/v1/templates", body)
         self.wait_whole(api, 20)
         return api
 
     def wait_whole(self, api, seconds):
         """Until control and the runner have found each other and the pool is full; returns the seconds it took."""
+
         def whole():
             status = api.call("GET", "/v1/status").json()
-            return status["runner"]["connected"] and status["reconciled"] and status["sandboxes"]["ready"] >= self.ready
+            return (
+                status["runner"]["connected"]
+                and status["reconciled"]
+                and status["sandboxes"]["ready"] >= self.ready
+            )
+
         started = time.monotonic()
         wait_until(whole, seconds, f"instance {self.name} to be whole")
         return time.monotonic() - started
@@ -228,9 +303,11 @@ class Instance:
             api.kill(row["sandboxID"])
         for template in api.call("GET", "/templates").json():
             api.call("DELETE", f"/templates/{template['templateID']}")
+
         def empty():
             counts = api.call("GET", "/v1/status").json()["sandboxes"]
             return counts["running"] == counts["ready"] == counts["ending"] == 0
+
         wait_until(empty, seconds, f"instance {self.name} to be empty")
 
     def stop(self):

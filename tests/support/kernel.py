@@ -32,7 +32,11 @@ def pids():
 def status_fields(pid, task=None):
     """/proc/<pid>/status as a dictionary; empty when the process is gone."""
     path = f"/proc/{pid}/task/{task}/status" if task else f"/proc/{pid}/status"
-    return dict(line.split(":\t", 1) if ":\t" in line else (line.rstrip(":"), "") for line in read(path).splitlines() if ":" in line)
+    return dict(
+        line.split(":\t", 1) if ":\t" in line else (line.rstrip(":"), "")
+        for line in read(path).splitlines()
+        if ":" in line
+    )
 
 
 def start_ticks(pid):
@@ -123,6 +127,7 @@ def nft_tables():
 def nft_elements(table):
     """How many set elements, rules and chains the table holds, by name. Empty when there is no such table."""
     import json
+
     done = subprocess.run(["nft", "-j", "list", "table", "inet", table], capture_output=True, text=True)
     if done.returncode != 0:
         return {}
@@ -149,6 +154,15 @@ def open_descriptors(pid):
     except OSError:
         pass
     return found
+
+
+def children(pid):
+    """Direct children of all threads of a process."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [int(child) for task in tasks for child in read(f"/proc/{pid}/task/{task}/children").split()]
 
 
 def descendants(pid):
@@ -184,11 +198,20 @@ class Inventory:
         self.links = [name for name in links() if first <= int(name[3:]) < first + count]
         self.loops = loop_devices(instance.data_dir)
         self.mounts = mounts_below(instance.data_dir)
-        self.records = sorted(os.listdir(instance.run_dir + "/sandboxes")) if os.path.isdir(instance.run_dir + "/sandboxes") else []
+        self.records = (
+            sorted(os.listdir(instance.run_dir + "/sandboxes"))
+            if os.path.isdir(instance.run_dir + "/sandboxes")
+            else []
+        )
         disks = instance.data_dir + "/disks"
         self.disks = sorted(os.listdir(disks)) if os.path.isdir(disks) else []
-        self.temporary = [os.path.join(folder, name) for top in (instance.data_dir, instance.run_dir)
-                          for folder, _, names in os.walk(top) for name in names if name.endswith(".tmp")]
+        self.temporary = [
+            os.path.join(folder, name)
+            for top in (instance.data_dir, instance.run_dir)
+            for folder, _, names in os.walk(top)
+            for name in names
+            if name.endswith(".tmp")
+        ]
         self.nft = nft_elements(instance.name)
 
     def as_dict(self):

@@ -57,12 +57,13 @@ Outcome roots_of_processes(const Args& args) {
   return found.empty() ? blocked(error) : reached(found);
 }
 
-// Descriptors that this process was started with. The harness expects no more than standard input, output and error.
+// Descriptors that this process was started with. The harness expects no more than standard input, output and
+// error.
 Outcome inherited_descriptors(const Args& args) {
   std::string listed;
   std::string found;
   for (int fd = 3; fd < 1024; ++fd) {
-    struct stat status {};
+    struct stat status{};
     if (raw(SYS_fcntl, fd, F_GETFD) < 0 || ::fstat(fd, &status) != 0) continue;
     // The frame's own pipe has close-on-exec set; what was inherited over exec cannot have had it.
     if ((raw(SYS_fcntl, fd, F_GETFD) & FD_CLOEXEC) != 0) continue;
@@ -76,7 +77,8 @@ Outcome inherited_descriptors(const Args& args) {
 
 Outcome parents_of_folders(const Args& args) {
   const std::string up = "/../../../../../../../../../..";
-  for (const char* from : {"/proc/thread-self/cwd", "/proc/self/cwd", "/proc/self/root", "/proc/1/cwd", "/dev/fd", "."}) {
+  for (const char* from :
+       {"/proc/thread-self/cwd", "/proc/self/cwd", "/proc/self/root", "/proc/1/cwd", "/dev/fd", "."}) {
     std::string found = read_below(from + up, args);
     if (!found.empty()) return reached(found);
   }
@@ -94,9 +96,11 @@ Outcome leave_chroot(const Args& args) {
   return found.empty() ? blocked(errno, "chroot works, but leads nowhere") : reached(found);
 }
 
-// --- device nodes ---------------------------------------------------------------------------------------------
+// --- device nodes
+// ---------------------------------------------------------------------------------------------
 
-Outcome make_and_read(mode_t kind, unsigned major_number, unsigned minor_number, const Args& args, const char* folder) {
+Outcome make_and_read(mode_t kind, unsigned major_number, unsigned minor_number, const Args& args,
+                      const char* folder) {
   std::string path = std::string(folder) + "/.escape-node";
   raw(SYS_unlinkat, AT_FDCWD, path.c_str(), 0);
   if (raw(SYS_mknodat, AT_FDCWD, path.c_str(), kind | 0600, makedev(major_number, minor_number)) < 0)
@@ -134,18 +138,24 @@ Outcome make_whiteout(const Args&) {
   return last;
 }
 
-// --- handles --------------------------------------------------------------------------------------------------
+// --- handles
+// --------------------------------------------------------------------------------------------------
 
 Outcome root_by_handle(const Args& args) {
   long mount = raw(SYS_openat, AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0);
   // Inode 2, any generation: the root folder of an ext4 file system (FILEID_INO32_GEN).
-  struct { unsigned bytes; int type; std::uint32_t inode, generation; } handle{8, 1, 2, 0};
+  struct {
+    unsigned bytes;
+    int type;
+    std::uint32_t inode, generation;
+  } handle{8, 1, 2, 0};
   long fd = raw(SYS_open_by_handle_at, mount, &handle, O_RDONLY | O_DIRECTORY);
   if (fd < 0) return judge(fd, {ESTALE});
   return reached(read_below("/proc/self/fd/" + std::to_string(fd), args));
 }
 
-// --- binaries of the host -------------------------------------------------------------------------------------
+// --- binaries of the host
+// -------------------------------------------------------------------------------------
 
 Outcome overwrite_agent(const Args& args) {
   std::vector<std::string> paths = {"/proc/1/exe", link_target("/proc/1/exe")};
@@ -198,17 +208,23 @@ constexpr Probe kProbes[] = {
     {"K05.chroot", "leave the root by a second chroot", leave_chroot},
 
     {"K12.loop", "make and read a block device node", loop_node},
-    {"K12.mem", "make and open a node of /dev/mem", [](const Args& args) { return make_and_read(S_IFCHR, 1, 1, args, "/tmp"); }},
-    {"K12.kmsg", "make and open a node of /dev/kmsg", [](const Args& args) { return make_and_read(S_IFCHR, 1, 11, args, "/tmp"); }},
-    {"K12.tun", "make and open a node of /dev/net/tun", [](const Args& args) { return make_and_read(S_IFCHR, 10, 200, args, "/tmp"); }},
-    {"K12.fuse", "make and open a node of /dev/fuse", [](const Args& args) { return make_and_read(S_IFCHR, 10, 229, args, "/tmp"); }},
-    {"K12.kvm", "make and open a node of /dev/kvm", [](const Args& args) { return make_and_read(S_IFCHR, 10, 232, args, "/tmp"); }},
+    {"K12.mem", "make and open a node of /dev/mem",
+     [](const Args& args) { return make_and_read(S_IFCHR, 1, 1, args, "/tmp"); }},
+    {"K12.kmsg", "make and open a node of /dev/kmsg",
+     [](const Args& args) { return make_and_read(S_IFCHR, 1, 11, args, "/tmp"); }},
+    {"K12.tun", "make and open a node of /dev/net/tun",
+     [](const Args& args) { return make_and_read(S_IFCHR, 10, 200, args, "/tmp"); }},
+    {"K12.fuse", "make and open a node of /dev/fuse",
+     [](const Args& args) { return make_and_read(S_IFCHR, 10, 229, args, "/tmp"); }},
+    {"K12.kvm", "make and open a node of /dev/kvm",
+     [](const Args& args) { return make_and_read(S_IFCHR, 10, 232, args, "/tmp"); }},
 
     {"K12.whiteout", "make an overlay whiteout", make_whiteout},
 
     {"K17.root_handle", "open_by_handle_at of inode 2", root_by_handle},
 
-    {"K25.trusted_xattr", "set trusted.overlay.redirect", [](const Args&) { return set_trusted_attribute("trusted.overlay.redirect"); }},
+    {"K25.trusted_xattr", "set trusted.overlay.redirect",
+     [](const Args&) { return set_trusted_attribute("trusted.overlay.redirect"); }},
 
     {"K26.agent_program", "write the program of pid 1", overwrite_agent},
     {"K26.agent_reopen", "open the program of pid 1 again for writing", reopen_agent_descriptor},

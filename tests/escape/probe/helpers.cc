@@ -5,12 +5,12 @@
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <pthread.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -32,11 +32,12 @@ int posture() {
   mode_t mask = ::umask(0);
   long keyring = raw(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
   int keyring_error = keyring < 0 ? errno : 0;
-  std::printf("{\"securebits\":%ld,\"dumpable\":%ld,\"death_signal\":%d,\"umask\":\"%03o\",\"no_new_privs\":%ld,"
-              "\"seccomp\":%ld,\"keyring_errno\":\"%s\"}\n",
-              raw(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0), raw(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0), death_signal, mask,
-              raw(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), raw(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0),
-              keyring_error != 0 ? ::strerrorname_np(keyring_error) : "");
+  std::printf(
+      "{\"securebits\":%ld,\"dumpable\":%ld,\"death_signal\":%d,\"umask\":\"%03o\",\"no_new_privs\":%ld,"
+      "\"seccomp\":%ld,\"keyring_errno\":\"%s\"}\n",
+      raw(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0), raw(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0),
+      death_signal, mask, raw(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
+      raw(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0), keyring_error != 0 ? ::strerrorname_np(keyring_error) : "");
   return 0;
 }
 
@@ -84,7 +85,8 @@ int serve_tcp(const std::string& address, int port, const std::string& text) {
   raw(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (raw(SYS_bind, fd, &where, sizeof where) < 0) return 1;
   raw(SYS_listen, fd, 64);
-  serve(fd, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(text.size()) + "\r\nConnection: close\r\n\r\n" + text);
+  serve(fd, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(text.size()) +
+                "\r\nConnection: close\r\n\r\n" + text);
 }
 
 int threads(int count) {
@@ -106,7 +108,9 @@ int run_helper(std::string_view verb, const std::vector<std::string>& arguments)
   if (verb == "serve-abstract") return serve_abstract(at(0));
   if (verb == "serve-tcp") return serve_tcp(at(0), std::atoi(at(1).c_str()), at(2));
   if (verb == "threads") return threads(std::atoi(at(0).c_str()));
-  std::fprintf(stderr, "usage: escape_probe list | run [ID...] [key=value...] | posture | hold | serve-abstract | serve-tcp | threads\n");
+  std::fprintf(stderr,
+               "usage: escape_probe list | run [ID...] [key=value...] | posture | hold | serve-abstract | "
+               "serve-tcp | threads\n");
   return 2;
 }
 

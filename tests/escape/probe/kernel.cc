@@ -53,8 +53,9 @@ Outcome open_first_of(std::initializer_list<const char*> paths) {
 
 // Any control group file below /sys/fs/cgroup that opens for writing.
 Outcome writable_cgroup_below(const std::string& folder, int depth) {
-  for (const char* name : {"cgroup.procs", "tasks", "release_agent", "notify_on_release", "devices.allow",
-                           "memory.limit_in_bytes", "memory.max", "pids.max", "cgroup.freeze", "cgroup.kill"}) {
+  for (const char* name :
+       {"cgroup.procs", "tasks", "release_agent", "notify_on_release", "devices.allow",
+        "memory.limit_in_bytes", "memory.max", "pids.max", "cgroup.freeze", "cgroup.kill"}) {
     std::string path = folder + "/" + name;
     long fd = raw(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CLOEXEC, 0);
     if (fd >= 0) return reached(path);
@@ -77,9 +78,10 @@ Outcome writable_cgroup(const Args&) { return writable_cgroup_below("/sys/fs/cgr
 // Text that names the host's folders, or another sandbox, in any file that lists kernel objects.
 Outcome tenant_paths(const Args& args) {
   std::string found;
-  for (const char* path : {"/proc/self/mountinfo", "/proc/1/mountinfo", "/proc/mounts", "/proc/self/cgroup", "/proc/1/cgroup",
-                           "/proc/self/mountstats", "/proc/locks", "/proc/net/unix", "/proc/swaps", "/proc/1/cmdline",
-                           "/proc/cmdline", "/proc/self/environ", "/proc/1/environ", "/sys/class/block/loop0/loop/backing_file"}) {
+  for (const char* path : {"/proc/self/mountinfo", "/proc/1/mountinfo", "/proc/mounts", "/proc/self/cgroup",
+                           "/proc/1/cgroup", "/proc/self/mountstats", "/proc/locks", "/proc/net/unix",
+                           "/proc/swaps", "/proc/1/cmdline", "/proc/cmdline", "/proc/self/environ",
+                           "/proc/1/environ", "/sys/class/block/loop0/loop/backing_file"}) {
     std::string text = read_text(path, 32768);
     for (const char* key : {"data_dir", "run_dir", "neighbour", "host_dir"}) {
       const std::string& wanted = arg(args, key);
@@ -95,7 +97,8 @@ Outcome loop_backing(const Args& args) {
   for (int i = 0; i < 64; ++i) {
     std::string path = "/sys/block/loop" + std::to_string(i) + "/loop/backing_file";
     std::string text = read_text(path.c_str(), 512);
-    if (!arg(args, "data_dir").empty() && text.find(arg(args, "data_dir")) != std::string::npos) found += text;
+    if (!arg(args, "data_dir").empty() && text.find(arg(args, "data_dir")) != std::string::npos)
+      found += text;
   }
   return found.empty() ? blocked(errno, "no backing file readable") : reached(found);
 }
@@ -113,14 +116,22 @@ Outcome host_load(const Args&) {
   return reached(text);
 }
 
-#define READ_PROBE(id, path) \
-  Probe { id, "read " path, [](const Args&) { return try_read(path); } }
-#define WRITE_PROBE(id, path) \
-  Probe { id, "write " path, [](const Args&) { return rewrite(path); } }
-#define OPEN_WRITE_PROBE(id, path) \
-  Probe { id, "open " path " for writing", [](const Args&) { return try_write(path, ""); } }
-#define DEVICE_PROBE(id, ...) \
-  Probe { id, "open " #__VA_ARGS__, [](const Args&) { return open_first_of({__VA_ARGS__}); } }
+#define READ_PROBE(id, path)                                     \
+  Probe {                                                        \
+    id, "read " path, [](const Args&) { return try_read(path); } \
+  }
+#define WRITE_PROBE(id, path)                                    \
+  Probe {                                                        \
+    id, "write " path, [](const Args&) { return rewrite(path); } \
+  }
+#define OPEN_WRITE_PROBE(id, path)                                                   \
+  Probe {                                                                            \
+    id, "open " path " for writing", [](const Args&) { return try_write(path, ""); } \
+  }
+#define DEVICE_PROBE(id, ...)                                                          \
+  Probe {                                                                              \
+    id, "open " #__VA_ARGS__, [](const Args&) { return open_first_of({__VA_ARGS__}); } \
+  }
 
 constexpr Probe kProbes[] = {
     {"K01.core_pattern", "write /proc/sys/kernel/core_pattern", core_pattern},

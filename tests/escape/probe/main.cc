@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // escape_probe list                     one line for each probe: id, tab, attempt
-// escape_probe run [ID...] [key=value...]  runs them, prints one JSON line each; an ID may be a prefix ("K01")
-// escape_probe <helper> ...             see helpers.h
+// escape_probe run [ID...] [key=value...]  runs them, prints one JSON line each; an ID may be a prefix
+// ("K01") escape_probe <helper> ...             see helpers.h
 //
 // Each probe runs in a child of its own, in its own session, and is ended after five seconds.
 #include <fcntl.h>
@@ -102,8 +102,9 @@ Result collect(pid_t child, int fd) {
 void report(const Probe& probe, const Result& result) {
   const char* error = result.outcome.error != 0 ? ::strerrorname_np(result.outcome.error) : "";
   std::printf("{\"id\":%s,\"attempt\":%s,\"result\":\"%s\",\"errno\":\"%s\",\"note\":%s,\"detail\":%s}\n",
-              quote(probe.id).c_str(), quote(probe.attempt).c_str(), result.outcome.reached ? "REACHED" : "BLOCKED",
-              error != nullptr ? error : "?", quote(result.note).c_str(), quote(result.outcome.detail).c_str());
+              quote(probe.id).c_str(), quote(probe.attempt).c_str(),
+              result.outcome.reached ? "REACHED" : "BLOCKED", error != nullptr ? error : "?",
+              quote(result.note).c_str(), quote(result.outcome.detail).c_str());
   std::fflush(stdout);
 }
 

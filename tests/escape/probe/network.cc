@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets and sockets that must not leave (K20, K28, N01, N02, N04, N05). Whether a connection arrived is seen by the
-// harness's listeners; each probe sends its id and the nonce, so that they can tell who came.
+// Packets and sockets that must not leave (K20, K28, N01, N02, N04, N05). Whether a connection arrived is
+// seen by the harness's listeners; each probe sends its id and the nonce, so that they can tell who came.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -79,7 +79,8 @@ Outcome udp4(const std::string& address, int port, const Args& args, const char*
   ::inet_aton(address.c_str(), &where.sin_addr);
   long fd = raw(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   std::string hello = std::string("PROBE ") + id + " " + arg(args, "nonce");
-  if (raw(SYS_sendto, fd, hello.data(), hello.size(), 0, &where, sizeof where) < 0) return blocked(errno, "send");
+  if (raw(SYS_sendto, fd, hello.data(), hello.size(), 0, &where, sizeof where) < 0)
+    return blocked(errno, "send");
   char answer[256] = {};
   if (!wait_for(fd, POLLIN)) return blocked(ETIMEDOUT, "no echo");
   long n = raw(SYS_read, fd, answer, sizeof answer - 1);
@@ -115,7 +116,8 @@ Outcome vsock_host(const Args& args) {
   return talk(fd, reinterpret_cast<sockaddr*>(&where), sizeof where, args, "K28.vsock");
 }
 
-// --- raw packets ----------------------------------------------------------------------------------------------
+// --- raw packets
+// ----------------------------------------------------------------------------------------------
 
 Outcome raw_icmp(const Args& args) {
   long fd = raw(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_ICMP);
@@ -131,7 +133,11 @@ Outcome raw_icmp(const Args& args) {
 Outcome spoofed_udp(const Args& args) {
   long fd = raw(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_RAW);
   if (fd < 0) return blocked(errno, "socket");
-  struct { iphdr ip; udphdr udp; char text[64]; } packet{};
+  struct {
+    iphdr ip;
+    udphdr udp;
+    char text[64];
+  } packet{};
   std::string hello = "PROBE N05.spoofed_udp " + arg(args, "nonce");
   std::memcpy(packet.text, hello.data(), hello.size());
   packet.ip.version = 4;
@@ -152,7 +158,8 @@ Outcome spoofed_udp(const Args& args) {
 Outcome bind_foreign_source(const Args& args) {
   long fd = raw(SYS_socket, AF_INET, SOCK_DGRAM, 0);
   int one = 1;
-  if (raw(SYS_setsockopt, fd, IPPROTO_IP, 19 /* IP_TRANSPARENT */, &one, sizeof one) < 0) return blocked(errno, "transparent");
+  if (raw(SYS_setsockopt, fd, IPPROTO_IP, 19 /* IP_TRANSPARENT */, &one, sizeof one) < 0)
+    return blocked(errno, "transparent");
   sockaddr_in from{};
   from.sin_family = AF_INET;
   from.sin_addr.s_addr = ::inet_addr("198.51.100.78");
@@ -165,7 +172,8 @@ Outcome bind_foreign_source(const Args& args) {
   return judge(raw(SYS_sendto, fd, hello.data(), hello.size(), 0, &where, sizeof where));
 }
 
-// --- changing the network -------------------------------------------------------------------------------------
+// --- changing the network
+// -------------------------------------------------------------------------------------
 
 Outcome change_mac(const Args&) {
   long fd = raw(SYS_socket, AF_INET, SOCK_DGRAM, 0);
@@ -184,14 +192,28 @@ Outcome netlink(void* request, std::size_t length) {
   long fd = raw(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
   if (fd < 0) return blocked(errno, "socket");
   if (raw(SYS_sendto, fd, request, length, 0, nullptr, 0) < 0) return blocked(errno, "send");
-  struct { nlmsghdr header; nlmsgerr error; char rest[1024]; } answer{};
-  if (!wait_for(fd, POLLIN) || raw(SYS_read, fd, &answer, sizeof answer) <= 0) return blocked(errno, "no answer");
+  struct {
+    nlmsghdr header;
+    nlmsgerr error;
+    char rest[1024];
+  } answer{};
+  if (!wait_for(fd, POLLIN) || raw(SYS_read, fd, &answer, sizeof answer) <= 0)
+    return blocked(errno, "no answer");
   int error = -answer.error.error;
-  return error == 0 ? reached() : error == EOPNOTSUPP ? Outcome{true, error, "past the permission check"} : blocked(error);
+  return error == 0            ? reached()
+         : error == EOPNOTSUPP ? Outcome{true, error, "past the permission check"}
+                               : blocked(error);
 }
 
 Outcome add_route(const Args&) {
-  struct { nlmsghdr header; rtmsg route; rtattr attribute; std::uint32_t address; rtattr out; std::uint32_t device; } request{};
+  struct {
+    nlmsghdr header;
+    rtmsg route;
+    rtattr attribute;
+    std::uint32_t address;
+    rtattr out;
+    std::uint32_t device;
+  } request{};
   request.header = {sizeof request, RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, 1, 0};
   request.route = {AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_LINK, RTN_UNICAST, 0};
   request.attribute = {8, RTA_DST};
@@ -202,7 +224,13 @@ Outcome add_route(const Args&) {
 }
 
 Outcome add_link(const Args&) {
-  struct { nlmsghdr header; ifinfomsg link; rtattr info; rtattr kind; char name[8]; } request{};
+  struct {
+    nlmsghdr header;
+    ifinfomsg link;
+    rtattr info;
+    rtattr kind;
+    char name[8];
+  } request{};
   request.header = {sizeof request, RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, 0};
   request.info = {sizeof(rtattr) * 2 + 8, IFLA_LINKINFO};
   request.kind = {sizeof(rtattr) + 7, IFLA_INFO_KIND};
@@ -210,22 +238,36 @@ Outcome add_link(const Args&) {
   return netlink(&request, sizeof request);
 }
 
-#define TCP_PROBE(id, address, key) \
-  Probe { id, "connect to " address, [](const Args& args) { return tcp4(address, int_arg(args, key), args, id); } }
-#define TCP6_PROBE(id, address, key) \
-  Probe { id, "connect to " address, [](const Args& args) { return tcp6(address, int_arg(args, key), args, id); } }
+#define TCP_PROBE(id, address, key)                                                                         \
+  Probe {                                                                                                   \
+    id, "connect to " address, [](const Args& args) { return tcp4(address, int_arg(args, key), args, id); } \
+  }
+#define TCP6_PROBE(id, address, key)                                                                        \
+  Probe {                                                                                                   \
+    id, "connect to " address, [](const Args& args) { return tcp6(address, int_arg(args, key), args, id); } \
+  }
 // The address comes from the harness.
-#define TCP_ARG_PROBE(id, key, port) \
-  Probe { id, "connect to the " key, [](const Args& args) { return tcp4(arg(args, key), int_arg(args, port), args, id); } }
+#define TCP_ARG_PROBE(id, key, port)                                                         \
+  Probe {                                                                                    \
+    id, "connect to the " key,                                                               \
+        [](const Args& args) { return tcp4(arg(args, key), int_arg(args, port), args, id); } \
+  }
 
 constexpr Probe kProbes[] = {
     {"K20.raw_icmp", "send an ICMP echo by a raw socket", raw_icmp},
-    {"K20.ping_socket", "open a ping socket", [](const Args&) { return judge(raw(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_ICMP)); }},
+    {"K20.ping_socket", "open a ping socket",
+     [](const Args&) { return judge(raw(SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_ICMP)); }},
 
-    {"K28.host_abstract", "connect to an abstract socket of the host", [](const Args& args) { return abstract_socket(arg(args, "host_abstract"), args, "K28.host_abstract"); }},
-    {"K28.neighbour_abstract", "connect to an abstract socket of a neighbour", [](const Args& args) { return abstract_socket(arg(args, "neighbour_abstract"), args, "K28.neighbour_abstract"); }},
-    {"K28.host_path", "connect to a socket of the host by path", [](const Args& args) { return path_socket(arg(args, "host_socket"), args, "K28.host_path"); }},
-    {"K28.runner_path", "connect to the runner's socket by path", [](const Args& args) { return path_socket(arg(args, "runner_socket"), args, "K28.runner_path"); }},
+    {"K28.host_abstract", "connect to an abstract socket of the host",
+     [](const Args& args) { return abstract_socket(arg(args, "host_abstract"), args, "K28.host_abstract"); }},
+    {"K28.neighbour_abstract", "connect to an abstract socket of a neighbour",
+     [](const Args& args) {
+       return abstract_socket(arg(args, "neighbour_abstract"), args, "K28.neighbour_abstract");
+     }},
+    {"K28.host_path", "connect to a socket of the host by path",
+     [](const Args& args) { return path_socket(arg(args, "host_socket"), args, "K28.host_path"); }},
+    {"K28.runner_path", "connect to the runner's socket by path",
+     [](const Args& args) { return path_socket(arg(args, "runner_socket"), args, "K28.runner_path"); }},
     {"K28.vsock", "connect to a vsock of the host", vsock_host},
 
     TCP_PROBE("N01.metadata", "169.254.169.254", "metadata_port"),
@@ -236,7 +278,10 @@ constexpr Probe kProbes[] = {
     TCP_PROBE("N01.metadata_octal", "0251.0376.0251.0376", "metadata_port"),
     TCP6_PROBE("N01.metadata_v6", "fd00:ec2::254", "metadata_port"),
     TCP6_PROBE("N01.metadata_mapped", "::ffff:169.254.169.254", "metadata_port"),
-    {"N01.metadata_udp", "send a datagram to 169.254.169.254", [](const Args& args) { return udp4("169.254.169.254", int_arg(args, "metadata_port"), args, "N01.metadata_udp"); }},
+    {"N01.metadata_udp", "send a datagram to 169.254.169.254",
+     [](const Args& args) {
+       return udp4("169.254.169.254", int_arg(args, "metadata_port"), args, "N01.metadata_udp");
+     }},
     TCP_PROBE("N01.private_10", "10.99.0.2", "metadata_port"),
     TCP_PROBE("N01.private_172", "172.16.99.2", "metadata_port"),
     TCP_PROBE("N01.private_192", "192.168.99.2", "metadata_port"),
@@ -257,8 +302,14 @@ constexpr Probe kProbes[] = {
     TCP_ARG_PROBE("N02.host_address", "host_address", "host_port"),
     TCP_ARG_PROBE("N02.api", "host_address", "api_port"),
     TCP_PROBE("N02.gateway_api", "169.254.0.22", "api_port"),
-    {"N02.gateway_udp", "send a datagram to the gateway", [](const Args& args) { return udp4("169.254.0.22", int_arg(args, "host_port"), args, "N02.gateway_udp"); }},
-    {"N02.host_udp", "send a datagram to the host's address", [](const Args& args) { return udp4(arg(args, "host_address"), int_arg(args, "host_port"), args, "N02.host_udp"); }},
+    {"N02.gateway_udp", "send a datagram to the gateway",
+     [](const Args& args) {
+       return udp4("169.254.0.22", int_arg(args, "host_port"), args, "N02.gateway_udp");
+     }},
+    {"N02.host_udp", "send a datagram to the host's address",
+     [](const Args& args) {
+       return udp4(arg(args, "host_address"), int_arg(args, "host_port"), args, "N02.host_udp");
+     }},
 
     {"N04.change_mac", "change the link's hardware address", change_mac},
     {"N04.add_route", "add a route", add_route},
@@ -266,7 +317,8 @@ constexpr Probe kProbes[] = {
     {"N05.spoofed_udp", "send a datagram with a forged source", spoofed_udp},
     {"N05.transparent", "bind a foreign source address", bind_foreign_source},
 
-    // Not an attack: the way out that policy `open` allows, so that the silence of the others means something.
+    // Not an attack: the way out that policy `open` allows, so that the silence of the others means
+    // something.
     TCP_ARG_PROBE("N00.world", "world", "world_port"),
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frame of the escape probes. A probe is one attempt to reach something outside a sandbox. It makes raw system
-// calls, says what the kernel answered, and never judges: the verdict is made outside, by tests/escape/harness.py.
+// The frame of the escape probes. A probe is one attempt to reach something outside a sandbox. It makes raw
+// system calls, says what the kernel answered, and never judges: the verdict is made outside, by
+// tests/escape/harness.py.
 #pragma once
 
 #include <cerrno>
@@ -15,13 +16,15 @@
 
 namespace atl::escape {
 
-// What the harness tells the probes, as key=value arguments: ports, addresses, names of canaries. Never a secret.
+// What the harness tells the probes, as key=value arguments: ports, addresses, names of canaries. Never a
+// secret.
 using Args = std::map<std::string, std::string, std::less<>>;
 
 struct Outcome {
   bool reached = false;
   int error = 0;       // errno of the decisive call, 0 when it succeeded
-  std::string detail;  // what was seen; bytes that were read go here, so that the harness can find its secrets in them
+  std::string detail;  // what was seen; bytes that were read go here, so that the harness can find its
+                       // secrets in them
 };
 
 struct Probe {
@@ -43,15 +46,16 @@ long raw(long number, T... arguments);
 
 inline Outcome blocked(int error, std::string detail = {}) { return {false, error, std::move(detail)}; }
 inline Outcome reached(std::string detail = {}) { return {true, 0, std::move(detail)}; }
-// The call was let through when it succeeded, or when it failed with one of `past`: errors that the kernel gives only
-// after its permission checks.
+// The call was let through when it succeeded, or when it failed with one of `past`: errors that the kernel
+// gives only after its permission checks.
 Outcome judge(long result, std::initializer_list<int> past = {});
 
 // The value of a key, or "" when the harness did not give it.
 const std::string& arg(const Args& args, std::string_view key);
 int int_arg(const Args& args, std::string_view key);
 
-// The first `limit` bytes of a file, with unprintable ones as '.'; empty with errno set when it cannot be read.
+// The first `limit` bytes of a file, with unprintable ones as '.'; empty with errno set when it cannot be
+// read.
 std::string read_text(const char* path, std::size_t limit = 2048);
 // Opens for writing; when that works, writes `text` (nothing when empty).
 Outcome try_write(const char* path, std::string_view text);

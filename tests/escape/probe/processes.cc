@@ -36,7 +36,8 @@ bool first_writable(int pid, std::uint64_t& from, std::uint64_t& to) {
 // Searches the writable memory of a process for the needle, by /proc/<pid>/mem.
 Outcome search_memory(int pid, const Args& args) {
   std::string maps = read_text(("/proc/" + std::to_string(pid) + "/maps").c_str(), 1 << 20);
-  long fd = raw(SYS_openat, AT_FDCWD, ("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY | O_CLOEXEC, 0);
+  long fd =
+      raw(SYS_openat, AT_FDCWD, ("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return blocked(errno, "open mem");
   std::string found;
   std::size_t line = 0;
@@ -53,7 +54,8 @@ Outcome search_memory(int pid, const Args& args) {
         any = true;
         found += find_needle(std::string_view(data.data(), static_cast<std::size_t>(n)), arg(args, "needle"));
         if (!arg(args, "memory_prefix").empty())
-          found += find_needle(std::string_view(data.data(), static_cast<std::size_t>(n)), arg(args, "memory_prefix"));
+          found += find_needle(std::string_view(data.data(), static_cast<std::size_t>(n)),
+                               arg(args, "memory_prefix"));
       }
     }
     std::size_t next = maps.find('\n', line);
@@ -66,7 +68,9 @@ Outcome search_memory(int pid, const Args& args) {
 // The victim's pid as the probes see it; pid 1 unless told.
 int agent(const Args& args) { return arg(args, "agent_pid").empty() ? 1 : int_arg(args, "agent_pid"); }
 
-std::string agent_path(const Args& args, const char* file) { return "/proc/" + std::to_string(agent(args)) + "/" + file; }
+std::string agent_path(const Args& args, const char* file) {
+  return "/proc/" + std::to_string(agent(args)) + "/" + file;
+}
 
 Outcome agent_file(const Args& args, const char* file) {
   std::string text = read_text(agent_path(args, file).c_str(), 4096);
@@ -142,7 +146,8 @@ Outcome peer_memory(const Args& args) {
 }
 
 Outcome signal_host_victim(const Args& args) {
-  // The victim's pid in the host's namespace. A process of that number inside, if any, is not it: the harness looks.
+  // The victim's pid in the host's namespace. A process of that number inside, if any, is not it: the harness
+  // looks.
   return judge(raw(SYS_kill, int_arg(args, "victim_pid"), SIGUSR1));
 }
 
@@ -151,7 +156,8 @@ Outcome kill_agent(const Args& args, int number) {
   return result < 0 ? blocked(errno) : reached("signal accepted; whether it acted is seen from outside");
 }
 
-// --- being the agent -------------------------------------------------------------------------------------------
+// --- being the agent
+// -------------------------------------------------------------------------------------------
 
 Outcome bind_agent_port(const Args& args, const char* address) {
   long fd = raw(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -160,7 +166,8 @@ Outcome bind_agent_port(const Args& args, const char* address) {
   raw(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
   sockaddr_in where{};
   where.sin_family = AF_INET;
-  where.sin_port = htons(static_cast<std::uint16_t>(arg(args, "agent_port").empty() ? 49983 : int_arg(args, "agent_port")));
+  where.sin_port = htons(
+      static_cast<std::uint16_t>(arg(args, "agent_port").empty() ? 49983 : int_arg(args, "agent_port")));
   where.sin_addr.s_addr = ::inet_addr(address);
   if (raw(SYS_bind, fd, &where, sizeof where) < 0) return blocked(errno, "bind");
   return judge(raw(SYS_listen, fd, 1));
@@ -171,7 +178,8 @@ Outcome internal_call(const Args& args, const char* request) {
   long fd = raw(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in where{};
   where.sin_family = AF_INET;
-  where.sin_port = htons(static_cast<std::uint16_t>(arg(args, "agent_port").empty() ? 49983 : int_arg(args, "agent_port")));
+  where.sin_port = htons(
+      static_cast<std::uint16_t>(arg(args, "agent_port").empty() ? 49983 : int_arg(args, "agent_port")));
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (raw(SYS_connect, fd, &where, sizeof where) < 0) return blocked(errno, "connect");
   std::string text = request;
@@ -183,12 +191,13 @@ Outcome internal_call(const Args& args, const char* request) {
   return {success, 0, std::string(answer, static_cast<std::size_t>(n < 100 ? n : 100))};
 }
 
-#define INTERNAL_PROBE(id, path, header)                                                                             \
-  Probe {                                                                                                            \
-    id, "call " path " of the agent from inside", [](const Args& args) {                                             \
-      return internal_call(args, "POST " path " HTTP/1.1\r\nHost: localhost\r\n" header                              \
-                                 "Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"); \
-    }                                                                                                                \
+#define INTERNAL_PROBE(id, path, header)                                                               \
+  Probe {                                                                                              \
+    id, "call " path " of the agent from inside", [](const Args& args) {                               \
+      return internal_call(                                                                            \
+          args, "POST " path " HTTP/1.1\r\nHost: localhost\r\n" header                                 \
+                "Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"); \
+    }                                                                                                  \
   }
 
 constexpr Probe kProbes[] = {
@@ -202,22 +211,29 @@ constexpr Probe kProbes[] = {
 
     {"K14.trace_agent", "trace pid 1", [](const Args& args) { return trace(agent(args)); }},
     {"K14.trace_peer", "trace a process of another user", trace_peer},
-    {"K14.agent_memory", "search the memory of pid 1 for secrets", [](const Args& args) { return search_memory(agent(args), args); }},
+    {"K14.agent_memory", "search the memory of pid 1 for secrets",
+     [](const Args& args) { return search_memory(agent(args), args); }},
     {"K14.peer_memory", "search the memory of a process of another user", peer_memory},
-    {"K14.agent_readv", "process_vm_readv of pid 1", [](const Args& args) { return vm_copy(agent(args), false); }},
-    {"K14.agent_writev", "process_vm_writev of pid 1", [](const Args& args) { return vm_copy(agent(args), true); }},
+    {"K14.agent_readv", "process_vm_readv of pid 1",
+     [](const Args& args) { return vm_copy(agent(args), false); }},
+    {"K14.agent_writev", "process_vm_writev of pid 1",
+     [](const Args& args) { return vm_copy(agent(args), true); }},
     {"K14.agent_getfd", "pidfd_getfd of pid 1", steal_descriptor},
     {"K14.agent_limits", "change the limits of pid 1", change_agent_limits},
-    {"K14.kcmp", "kcmp with pid 1", [](const Args& args) { return judge(raw(SYS_kcmp, raw(SYS_getpid), agent(args), 1, 0, 0)); }},
+    {"K14.kcmp", "kcmp with pid 1",
+     [](const Args& args) { return judge(raw(SYS_kcmp, raw(SYS_getpid), agent(args), 1, 0, 0)); }},
 
     {"R09.host_victim", "signal a process of the host", signal_host_victim},
     {"R09.kill_agent", "SIGKILL to pid 1", [](const Args& args) { return kill_agent(args, SIGKILL); }},
     {"R09.stop_agent", "SIGSTOP to pid 1", [](const Args& args) { return kill_agent(args, SIGSTOP); }},
     {"R09.segv_agent", "SIGSEGV to pid 1", [](const Args& args) { return kill_agent(args, SIGSEGV); }},
 
-    {"I01.bind_any", "listen on the agent's port", [](const Args& args) { return bind_agent_port(args, "0.0.0.0"); }},
-    {"I01.bind_loopback", "listen on the agent's port of loopback", [](const Args& args) { return bind_agent_port(args, "127.0.0.1"); }},
-    {"I01.bind_address", "listen on the agent's port of the link's address", [](const Args& args) { return bind_agent_port(args, arg(args, "own_address").c_str()); }},
+    {"I01.bind_any", "listen on the agent's port",
+     [](const Args& args) { return bind_agent_port(args, "0.0.0.0"); }},
+    {"I01.bind_loopback", "listen on the agent's port of loopback",
+     [](const Args& args) { return bind_agent_port(args, "127.0.0.1"); }},
+    {"I01.bind_address", "listen on the agent's port of the link's address",
+     [](const Args& args) { return bind_agent_port(args, arg(args, "own_address").c_str()); }},
     INTERNAL_PROBE("I01.init", "/init", ""),
     INTERNAL_PROBE("I01.init_empty_token", "/init", "X-Atoll-Internal: \r\n"),
     INTERNAL_PROBE("I01.init_zero_token", "/init",

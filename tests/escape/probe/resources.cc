@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bounded forms of exhaustion (R01-R13, K30, K33): each stops a little above the sandbox's own limit, so that a missing
-// limit shows and the machine survives.
+// Bounded forms of exhaustion (R01-R13, K30, K33): each stops a little above the sandbox's own limit, so that
+// a missing limit shows and the machine survives.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -49,7 +49,8 @@ Outcome fork_bomb(const Args& args) {
 Outcome touch(char* memory, const Args& args) {
   std::size_t size = static_cast<std::size_t>(int_arg(args, "memory_mib")) << 20;
   if (memory == MAP_FAILED) return blocked(errno, "mmap");
-  static_cast<void>(try_write("/proc/self/oom_score_adj", "1000"));  // this process, and not the one that reports
+  static_cast<void>(
+      try_write("/proc/self/oom_score_adj", "1000"));  // this process, and not the one that reports
   for (std::size_t at = 0; at < size; at += 4096) memory[at] = 1;
   return reached(arg(args, "memory_mib") + " MiB in use");
 }
@@ -57,14 +58,17 @@ Outcome touch(char* memory, const Args& args) {
 Outcome anonymous_memory(const Args& args) {
   std::size_t size = static_cast<std::size_t>(int_arg(args, "memory_mib")) << 20;
   return touch(static_cast<char*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)), args);
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)),
+               args);
 }
 
 Outcome memfd_memory(const Args& args) {
   std::size_t size = static_cast<std::size_t>(int_arg(args, "memory_mib")) << 20;
   long fd = raw(SYS_memfd_create, "escape", 0);
   if (fd < 0 || raw(SYS_ftruncate, fd, size) < 0) return blocked(errno, "memfd");
-  return touch(static_cast<char*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0)), args);
+  return touch(
+      static_cast<char*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0)),
+      args);
 }
 
 // A file in a folder, by fallocate, until `mib` are taken or there is no more space.
@@ -82,8 +86,8 @@ Outcome fill(const char* path, long mib) {
   return {error == 0, error, std::to_string(done) + " MiB taken"};
 }
 
-// Instances of inotify until the quota ends. With a quota of its own per sandbox, a neighbour still gets some: the harness
-// asks for one there while this probe holds all of its own.
+// Instances of inotify until the quota ends. With a quota of its own per sandbox, a neighbour still gets
+// some: the harness asks for one there while this probe holds all of its own.
 Outcome inotify_hold(const Args& args) {
   int count = 0;
   while (count < 100000 && raw(SYS_inotify_init1, IN_CLOEXEC) >= 0) ++count;
@@ -142,14 +146,19 @@ Outcome pipe_memory(const Args&) {
   return {raised == 256, 0, std::to_string(raised) + " pipes of 1 MiB"};
 }
 
-// --- random calls -----------------------------------------------------------------------------------------------
+// --- random calls
+// -----------------------------------------------------------------------------------------------
 
 // Calls that would only end or stop the batch.
-constexpr long kNeverCalled[] = {SYS_exit, SYS_exit_group, SYS_pause, SYS_rt_sigsuspend, SYS_vfork, SYS_fork, SYS_clone, SYS_clone3,
-                                 SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigtimedwait, SYS_wait4, SYS_waitid, SYS_rt_sigreturn};
+constexpr long kNeverCalled[] = {SYS_exit,  SYS_exit_group, SYS_pause,       SYS_rt_sigsuspend,
+                                 SYS_vfork, SYS_fork,       SYS_clone,       SYS_clone3,
+                                 SYS_kill,  SYS_tkill,      SYS_tgkill,      SYS_rt_sigtimedwait,
+                                 SYS_wait4, SYS_waitid,     SYS_rt_sigreturn};
 
 [[noreturn]] void call_at_random(std::uint64_t state) {
-  auto next = [&state] { return static_cast<long>((state = state * 6364136223846793005ull + 1442695040888963407ull) >> 7); };
+  auto next = [&state] {
+    return static_cast<long>((state = state * 6364136223846793005ull + 1442695040888963407ull) >> 7);
+  };
   for (int i = 0; i < 500; ++i) {
     long number = next() % 470;
     bool skip = false;
@@ -160,7 +169,8 @@ constexpr long kNeverCalled[] = {SYS_exit, SYS_exit_group, SYS_pause, SYS_rt_sig
   for (;;) {}
 }
 
-// For three seconds, in batches of a child each; a batch that hangs is ended. The oracle is the host's kernel log.
+// For three seconds, in batches of a child each; a batch that hangs is ended. The oracle is the host's kernel
+// log.
 Outcome random_calls(const Args& args) {
   timespec start{};
   ::clock_gettime(CLOCK_MONOTONIC, &start);
@@ -184,8 +194,10 @@ constexpr Probe kProbes[] = {
     {"R01.fork_bomb", "make more processes than allowed", fork_bomb},
     {"R03.anonymous", "use more memory than allowed", anonymous_memory},
     {"R03.memfd", "use more memory than allowed, in a memfd", memfd_memory},
-    {"R04.disk", "fill the disk beyond its size", [](const Args& args) { return fill("/var/tmp/.escape-fill", int_arg(args, "disk_mib")); }},
-    {"R04.shm", "fill /dev/shm beyond the memory limit", [](const Args& args) { return fill("/dev/shm/.escape-fill", int_arg(args, "memory_mib")); }},
+    {"R04.disk", "fill the disk beyond its size",
+     [](const Args& args) { return fill("/var/tmp/.escape-fill", int_arg(args, "disk_mib")); }},
+    {"R04.shm", "fill /dev/shm beyond the memory limit",
+     [](const Args& args) { return fill("/dev/shm/.escape-fill", int_arg(args, "memory_mib")); }},
     {"R08.zombies", "leave 200 orphans", zombie_flood},
     {"R13.pipes", "raise 256 pipes to 1 MiB", pipe_memory},
     {"K30.inotify", "take every inotify instance", inotify_hold},

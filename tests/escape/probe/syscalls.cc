@@ -42,7 +42,8 @@ long mount_at(const char* source, const char* type, unsigned long flags, const c
 
 Outcome unmount_masked(const Args&) {
   Outcome last = blocked(ENOENT);
-  for (const char* path : {"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sys", "/sys/firmware", "/proc", "/sys", "/dev/shm"}) {
+  for (const char* path : {"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sys", "/sys/firmware",
+                           "/proc", "/sys", "/dev/shm"}) {
     last = judge(raw(SYS_umount2, path, MNT_DETACH));
     if (last.reached) return reached(path);
   }
@@ -97,18 +98,21 @@ Outcome setns_pidfd(const Args&) {
   return judge(raw(SYS_setns, fd, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC));
 }
 
-// --- keys ---------------------------------------------------------------------------------------------------
+// --- keys
+// ---------------------------------------------------------------------------------------------------
 
 Outcome session_key(const Args& args) {
   // A key that the harness put into its own session keyring; a child that keeps the keyring can read it.
-  long key = raw(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", arg(args, "key_name").c_str(), 0);
+  long key =
+      raw(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", arg(args, "key_name").c_str(), 0);
   if (key < 0) return blocked(errno, "search");
   char text[128] = {};
   long n = raw(SYS_keyctl, KEYCTL_READ, key, text, sizeof text - 1);
   return n < 0 ? blocked(errno, "read") : reached(text);
 }
 
-// --- 32-bit entries -------------------------------------------------------------------------------------------
+// --- 32-bit entries
+// -------------------------------------------------------------------------------------------
 
 // A system call through int 0x80: the i386 table, whatever a filter that looks only at x86-64 numbers thinks.
 long call_i386(long number, long a = 0, long b = 0, long c = 0) {
@@ -130,7 +134,8 @@ Outcome socketcall_i386(const Args&) {
 
 Outcome x32_getpid(const Args&) { return judge(raw(SYS_getpid | 0x40000000)); }
 
-// --- time, power, accounting ----------------------------------------------------------------------------------
+// --- time, power, accounting
+// ----------------------------------------------------------------------------------
 
 Outcome set_time(const Args&) {
   timeval now{};
@@ -148,12 +153,14 @@ Outcome adjust_time(long number) {
   timex state{};
   raw(SYS_adjtimex, &state);
   state.modes = ADJ_TICK;  // sets the tick to what it is
-  return number == SYS_adjtimex ? judge(raw(SYS_adjtimex, &state)) : judge(raw(SYS_clock_adjtime, CLOCK_REALTIME, &state));
+  return number == SYS_adjtimex ? judge(raw(SYS_adjtimex, &state))
+                                : judge(raw(SYS_clock_adjtime, CLOCK_REALTIME, &state));
 }
 
 Outcome reboot_call(const Args&) {
   // An unknown command outside the first pid namespace: EINVAL comes only after the check for CAP_SYS_BOOT.
-  return judge(raw(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_CAD_OFF, nullptr), {EINVAL});
+  return judge(raw(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_CAD_OFF, nullptr),
+               {EINVAL});
 }
 
 Outcome kernel_log(const Args&) {
@@ -186,7 +193,9 @@ Outcome io_uring(const Args&) {
 }
 
 Outcome modify_ldt(const Args&) {
-  struct { unsigned entry, base, limit, flags; } entry{0, 0, 0xfffff, 0x51};
+  struct {
+    unsigned entry, base, limit, flags;
+  } entry{0, 0, 0xfffff, 0x51};
   return judge(raw(SYS_modify_ldt, 1, &entry, sizeof entry));
 }
 
@@ -202,7 +211,8 @@ Outcome push_terminal_input(const Args&) {
   return judge(raw(SYS_ioctl, slave, TIOCSTI, &c));
 }
 
-// --- scheduling -----------------------------------------------------------------------------------------------
+// --- scheduling
+// -----------------------------------------------------------------------------------------------
 
 Outcome realtime(int policy) {
   sched_param request{};
@@ -221,7 +231,8 @@ Outcome clamp_utilisation(const Args&) {
 
 Outcome lock_memory(const Args&) {
   constexpr std::size_t kSize = 64u << 20;
-  void* memory = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return judge(raw(SYS_mlock, memory, kSize));
 }
 
@@ -230,32 +241,47 @@ Outcome raise_limit(int which, std::uint64_t value) {
   return judge(raw(SYS_prlimit64, 0, which, &request, nullptr));
 }
 
-#define UNSHARE_PROBE(name, flag) \
-  Probe { "K09." name, "unshare " #flag, [](const Args&) { return judge(raw(SYS_unshare, flag)); } }
-#define SETNS_PROBE(name, kind, flag) \
-  Probe { "K10." name, "setns to /proc/1/ns/" kind, [](const Args&) { return setns_of("/proc/1/ns/" kind, flag); } }
-#define FAMILY_PROBE(name, family, type, protocol) \
-  Probe { "K19." name, "socket " #family, [](const Args&) { return judge(raw(SYS_socket, family, type, protocol)); } }
+#define UNSHARE_PROBE(name, flag)                                                            \
+  Probe {                                                                                    \
+    "K09." name, "unshare " #flag, [](const Args&) { return judge(raw(SYS_unshare, flag)); } \
+  }
+#define SETNS_PROBE(name, kind, flag)                                                                        \
+  Probe {                                                                                                    \
+    "K10." name, "setns to /proc/1/ns/" kind, [](const Args&) { return setns_of("/proc/1/ns/" kind, flag); } \
+  }
+#define FAMILY_PROBE(name, family, type, protocol)                                 \
+  Probe {                                                                          \
+    "K19." name, "socket " #family,                                                \
+        [](const Args&) { return judge(raw(SYS_socket, family, type, protocol)); } \
+  }
 
 constexpr Probe kProbes[] = {
     {"K06.tmpfs", "mount a tmpfs", [](const Args&) { return judge(mount_at("none", "tmpfs", 0)); }},
     {"K06.proc", "mount a fresh proc", [](const Args&) { return judge(mount_at("none", "proc", 0)); }},
     {"K06.sysfs", "mount a fresh sysfs", [](const Args&) { return judge(mount_at("none", "sysfs", 0)); }},
     {"K06.bind", "bind-mount /", [](const Args&) { return judge(mount_at("/", nullptr, MS_BIND | MS_REC)); }},
-    {"K06.overlay", "mount an overlay", [](const Args&) { return judge(mount_at("none", "overlay", 0, "lowerdir=/usr:/etc")); }},
+    {"K06.overlay", "mount an overlay",
+     [](const Args&) { return judge(mount_at("none", "overlay", 0, "lowerdir=/usr:/etc")); }},
     {"K06.devpts", "mount a devpts", [](const Args&) { return judge(mount_at("none", "devpts", 0)); }},
-    {"K06.remount_root", "remount / writable", [](const Args&) { return judge(raw(SYS_mount, nullptr, "/", nullptr, MS_REMOUNT | MS_BIND, nullptr)); }},
-    {"K06.remount_proc", "remount /proc/sys writable", [](const Args&) { return judge(raw(SYS_mount, nullptr, "/proc", nullptr, MS_REMOUNT | MS_BIND, nullptr)); }},
+    {"K06.remount_root", "remount / writable",
+     [](const Args&) { return judge(raw(SYS_mount, nullptr, "/", nullptr, MS_REMOUNT | MS_BIND, nullptr)); }},
+    {"K06.remount_proc", "remount /proc/sys writable",
+     [](const Args&) {
+       return judge(raw(SYS_mount, nullptr, "/proc", nullptr, MS_REMOUNT | MS_BIND, nullptr));
+     }},
     {"K06.unmount", "unmount a masked path", unmount_masked},
     {"K06.fsopen", "fsopen", new_mount_calls},
     {"K06.move_mount", "open_tree and move_mount of /proc", move_mount_tree},
-    {"K06.pivot_root", "pivot_root", [](const Args&) { return judge(raw(SYS_pivot_root, ".", "."), {EINVAL, EBUSY}); }},
-    {"K06.mount_setattr", "mount_setattr of /", [](const Args&) {
+    {"K06.pivot_root", "pivot_root",
+     [](const Args&) { return judge(raw(SYS_pivot_root, ".", "."), {EINVAL, EBUSY}); }},
+    {"K06.mount_setattr", "mount_setattr of /",
+     [](const Args&) {
        mount_attr request{};
        return judge(raw(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &request, sizeof request));
      }},
 
-    {"K08.unshare", "unshare CLONE_NEWUSER", [](const Args&) { return judge(raw(SYS_unshare, CLONE_NEWUSER)); }},
+    {"K08.unshare", "unshare CLONE_NEWUSER",
+     [](const Args&) { return judge(raw(SYS_unshare, CLONE_NEWUSER)); }},
     {"K08.clone", "clone CLONE_NEWUSER", [](const Args&) { return clone_flag(CLONE_NEWUSER); }},
     {"K08.clone3", "clone3 CLONE_NEWUSER", [](const Args&) { return clone3_flag(CLONE_NEWUSER); }},
     {"K08.mount_inside", "mount in a user namespace of its own", mount_in_new_user_namespace},
@@ -276,20 +302,29 @@ constexpr Probe kProbes[] = {
     SETNS_PROBE("cgroup", "cgroup", CLONE_NEWCGROUP),
     {"K10.pidfd", "setns by pidfd of pid 1", setns_pidfd},
 
-    {"K16.add_key", "add_key", [](const Args&) { return judge(raw(SYS_add_key, "user", "escape", "x", 1, KEY_SPEC_PROCESS_KEYRING)); }},
-    {"K16.request_key", "request_key", [](const Args&) { return judge(raw(SYS_request_key, "user", "escape-none", nullptr, 0), {ENOKEY}); }},
+    {"K16.add_key", "add_key",
+     [](const Args&) { return judge(raw(SYS_add_key, "user", "escape", "x", 1, KEY_SPEC_PROCESS_KEYRING)); }},
+    {"K16.request_key", "request_key",
+     [](const Args&) { return judge(raw(SYS_request_key, "user", "escape-none", nullptr, 0), {ENOKEY}); }},
     {"K16.session_key", "read a key of the host's session keyring", session_key},
 
-    {"K17.name_to_handle", "name_to_handle_at", [](const Args&) {
-       struct { unsigned bytes; int type; char data[128]; } handle{128, 0, {}};
+    {"K17.name_to_handle", "name_to_handle_at",
+     [](const Args&) {
+       struct {
+         unsigned bytes;
+         int type;
+         char data[128];
+       } handle{128, 0, {}};
        int mount = 0;
        return judge(raw(SYS_name_to_handle_at, AT_FDCWD, "/", &handle, &mount, 0));
      }},
 
     {"K18.int80_getpid", "getpid by int 0x80", [](const Args&) { return judge_i386(call_i386(20)); }},
-    {"K18.int80_socket", "socket by int 0x80, number 359", [](const Args&) { return judge_i386(call_i386(359, AF_INET, SOCK_STREAM)); }},
+    {"K18.int80_socket", "socket by int 0x80, number 359",
+     [](const Args&) { return judge_i386(call_i386(359, AF_INET, SOCK_STREAM)); }},
     {"K18.int80_socketcall", "socket by int 0x80, socketcall", socketcall_i386},
-    {"K18.int80_alg", "AF_ALG socket by int 0x80", [](const Args&) { return judge_i386(call_i386(359, AF_ALG, SOCK_SEQPACKET)); }},
+    {"K18.int80_alg", "AF_ALG socket by int 0x80",
+     [](const Args&) { return judge_i386(call_i386(359, AF_ALG, SOCK_SEQPACKET)); }},
     {"K18.x32", "getpid with the x32 bit", x32_getpid},
 
     FAMILY_PROBE("alg", AF_ALG, SOCK_SEQPACKET, 0),
@@ -306,20 +341,28 @@ constexpr Probe kProbes[] = {
     FAMILY_PROBE("netlink_audit", AF_NETLINK, SOCK_RAW, 9),
     FAMILY_PROBE("netlink_generic", AF_NETLINK, SOCK_RAW, 16),
 
-    {"K21.kexec_load", "kexec_load", [](const Args&) { return judge(raw(SYS_kexec_load, 0, 0, nullptr, 0)); }},
-    {"K21.init_module", "init_module", [](const Args&) { return judge(raw(SYS_init_module, "x", 1, ""), {ENOEXEC, EINVAL}); }},
-    {"K21.finit_module", "finit_module", [](const Args&) { return judge(raw(SYS_finit_module, -1, "", 0), {EBADF, EINVAL}); }},
-    {"K21.delete_module", "delete_module", [](const Args&) { return judge(raw(SYS_delete_module, "escape", 0), {ENOENT}); }},
+    {"K21.kexec_load", "kexec_load",
+     [](const Args&) { return judge(raw(SYS_kexec_load, 0, 0, nullptr, 0)); }},
+    {"K21.init_module", "init_module",
+     [](const Args&) { return judge(raw(SYS_init_module, "x", 1, ""), {ENOEXEC, EINVAL}); }},
+    {"K21.finit_module", "finit_module",
+     [](const Args&) { return judge(raw(SYS_finit_module, -1, "", 0), {EBADF, EINVAL}); }},
+    {"K21.delete_module", "delete_module",
+     [](const Args&) { return judge(raw(SYS_delete_module, "escape", 0), {ENOENT}); }},
     {"K21.reboot", "reboot", reboot_call},
     {"K21.swapon", "swapon", [](const Args&) { return judge(raw(SYS_swapon, "/escape-none", 0), {ENOENT}); }},
     {"K21.swapoff", "swapoff", [](const Args&) { return judge(raw(SYS_swapoff, "/escape-none"), {ENOENT}); }},
     {"K21.acct", "acct", [](const Args&) { return judge(raw(SYS_acct, "/escape-none"), {ENOENT}); }},
-    {"K21.quotactl", "quotactl Q_SYNC", [](const Args&) { return judge(raw(SYS_quotactl, 0x80000100u, "/dev/none", 0, nullptr), {ENOENT, ENODEV, ENOTBLK}); }},
+    {"K21.quotactl", "quotactl Q_SYNC",
+     [](const Args&) {
+       return judge(raw(SYS_quotactl, 0x80000100u, "/dev/none", 0, nullptr), {ENOENT, ENODEV, ENOTBLK});
+     }},
     {"K21.settimeofday", "settimeofday", set_time},
     {"K21.clock_settime", "clock_settime", clock_set},
     {"K21.adjtimex", "adjtimex", [](const Args&) { return adjust_time(SYS_adjtimex); }},
     {"K21.clock_adjtime", "clock_adjtime", [](const Args&) { return adjust_time(SYS_clock_adjtime); }},
-    {"K21.sethostname", "sethostname", [](const Args& args) {
+    {"K21.sethostname", "sethostname",
+     [](const Args& args) {
        const std::string& name = arg(args, "nonce");
        return judge(raw(SYS_sethostname, name.c_str(), name.size()));
      }},
@@ -332,27 +375,35 @@ constexpr Probe kProbes[] = {
     {"K21.io_uring", "io_uring_setup", io_uring},
     {"K21.vhangup", "vhangup", [](const Args&) { return judge(raw(SYS_vhangup)); }},
     {"K21.fanotify", "fanotify_init", [](const Args&) { return judge(raw(SYS_fanotify_init, 0x200, 0)); }},
-    {"K21.fanotify_content", "fanotify_init with permission events", [](const Args&) { return judge(raw(SYS_fanotify_init, 4, 0)); }},
-    {"K21.migrate_pages", "migrate_pages of pid 1", [](const Args&) {
+    {"K21.fanotify_content", "fanotify_init with permission events",
+     [](const Args&) { return judge(raw(SYS_fanotify_init, 4, 0)); }},
+    {"K21.migrate_pages", "migrate_pages of pid 1",
+     [](const Args&) {
        unsigned long nodes = 1;
        return judge(raw(SYS_migrate_pages, 1, 8, &nodes, &nodes));
      }},
 
-    {"K22.read_implies_exec", "personality READ_IMPLIES_EXEC", [](const Args&) { return judge(raw(SYS_personality, READ_IMPLIES_EXEC)); }},
+    {"K22.read_implies_exec", "personality READ_IMPLIES_EXEC",
+     [](const Args&) { return judge(raw(SYS_personality, READ_IMPLIES_EXEC)); }},
     {"K22.modify_ldt", "modify_ldt", modify_ldt},
     {"K23.tiocsti", "push input into a terminal", push_terminal_input},
 
-    {"K24.mount_named", "mount a v1 hierarchy", [](const Args&) { return judge(mount_at("none", "cgroup", 0, "none,name=escape"), {EBUSY}); }},
-    {"K24.mount_v2", "mount cgroup2", [](const Args&) { return judge(mount_at("none", "cgroup2", 0), {EBUSY}); }},
+    {"K24.mount_named", "mount a v1 hierarchy",
+     [](const Args&) { return judge(mount_at("none", "cgroup", 0, "none,name=escape"), {EBUSY}); }},
+    {"K24.mount_v2", "mount cgroup2",
+     [](const Args&) { return judge(mount_at("none", "cgroup2", 0), {EBUSY}); }},
 
     {"K29.fifo", "SCHED_FIFO", [](const Args&) { return realtime(SCHED_FIFO); }},
     {"K29.round_robin", "SCHED_RR", [](const Args&) { return realtime(SCHED_RR); }},
     {"K29.nice", "nice -20", [](const Args&) { return judge(raw(SYS_setpriority, PRIO_PROCESS, 0, -20)); }},
-    {"K29.ioprio", "real-time I/O priority", [](const Args&) { return judge(raw(SYS_ioprio_set, 1, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, 0))); }},
+    {"K29.ioprio", "real-time I/O priority",
+     [](const Args&) { return judge(raw(SYS_ioprio_set, 1, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, 0))); }},
     {"K29.uclamp", "clamp utilisation", clamp_utilisation},
     {"K29.mlock", "lock 64 MiB", lock_memory},
-    {"K29.open_files", "raise the hard limit of open files", [](const Args&) { return raise_limit(RLIMIT_NOFILE, 19999); }},
-    {"K29.oom_score", "lower oom_score_adj", [](const Args&) { return try_write("/proc/self/oom_score_adj", "-900"); }},
+    {"K29.open_files", "raise the hard limit of open files",
+     [](const Args&) { return raise_limit(RLIMIT_NOFILE, 19999); }},
+    {"K29.oom_score", "lower oom_score_adj",
+     [](const Args&) { return try_write("/proc/self/oom_score_adj", "-900"); }},
 };
 
 }  // namespace
