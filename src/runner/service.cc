@@ -307,7 +307,8 @@ Result<void> Service::end(Sandbox& sandbox) {
 
 wire::StopReply Service::stop(const wire::SandboxRef& request) {
   auto reply = reply_to<wire::StopReply>(request.header, wire::Type::kStopReply);
-  return finished(reply, stop_sandbox(request, reply));
+  Result<void> result = stop_sandbox(request, reply);
+  return finished(reply, result);
 }
 
 Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopReply& reply) {
@@ -359,7 +360,8 @@ void Service::list(const wire::Empty& request, const Send& send) const {
 
 wire::StatsReply Service::stats(const wire::SandboxRef& request) {
   auto reply = reply_to<wire::StatsReply>(request.header, wire::Type::kStatsReply);
-  return finished(reply, stats_of(request, reply));
+  Result<void> result = stats_of(request, reply);
+  return finished(reply, result);
 }
 
 Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply& reply) {

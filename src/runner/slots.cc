@@ -150,8 +150,9 @@ Result<Slot> SlotPool::lease(Millis timeout) {
   std::unique_lock lock(mutex_);
   ++waiting_;
   changed_.notify_all();
-  bool got = changed_.wait_for(
-      lock, timeout, [this] { return !ready_.empty() || stop_ || (free_.empty() && draining_.empty()); });
+  bool got = changed_.wait_for(lock, timeout, [this] {
+    return !ready_.empty() || stop_ || (free_.empty() && draining_.empty() && !building_);
+  });
   --waiting_;
   if (ready_.empty()) {
     if (!got && !last_error_.empty()) {
@@ -222,10 +223,12 @@ void SlotPool::run() {
       changed_.wait_for(lock, idle);
       continue;
     }
+    building_ = true;
     lock.unlock();
     Result<Slot> slot = build(*number);
     FAULT("runner.slot.after_build");
     lock.lock();
+    building_ = false;
     if (slot.ok()) {
       last_error_.clear();
       ready_.push_back(std::move(*slot));

@@ -73,6 +73,7 @@ class SlotPool {
   std::set<std::uint32_t> free_;
   std::set<std::uint32_t> draining_;  // waiting for their link to vanish
   std::uint32_t wanted_ = 0;
+  bool building_ = false;      // a number is in none of these sets
   std::uint32_t waiting_ = 0;  // callers of lease()
   Steady::time_point last_lease_{};
   std::string last_error_;

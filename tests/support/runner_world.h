@@ -132,6 +132,7 @@ inline void greet_in_background(const std::string& word) {
         ::close(connection);
         continue;
       }
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // fork cleared it
       // Greets, and answers each line, for connections that stay open.
       std::string line = word + "\n";
       char buffer[256];

@@ -3,6 +3,7 @@
 // Stands in for the guest daemon in tests of the runner: speaks no protocol, but does the least that its
 // place asks for. Each connection brings one line; it is given to /bin/sh, and the output goes back. PID 1
 // leaves no zombies.
+#define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
   if (read(atoi(argv[2]), &boot, sizeof boot) < 44 || boot.magic != 0x544f4f42) return 3;
   signal(SIGCHLD, SIG_IGN);
   for (;;) {
-    int connection = accept(boot.listen_fd, NULL, NULL);
+    int connection = accept4(boot.listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (connection < 0) {
       struct pollfd item = {boot.listen_fd, POLLIN, 0};  // the socket does not block
       poll(&item, 1, -1);
