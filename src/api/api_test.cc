@@ -15,8 +15,8 @@ using test::OpenApi;
 
 class ApiTest : public ::testing::Test {
  protected:
-  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "", std::string key = "",
-                 std::vector<http::Header> headers = {}) {
+  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "",
+                 std::string key = "", std::vector<http::Header> headers = {}) {
     return api_.call(method, target, std::move(body), std::move(key), std::move(headers));
   }
   void advance(Millis time) {
@@ -57,7 +57,9 @@ TEST_F(ApiTest, TheTwoGenerationsDifferInTheirDefaults) {
   auto v1 = call("POST", "/sandboxes", R"({"templateID":"base"})");
   EXPECT_EQ(seconds(v1), 15);
   EXPECT_FALSE(v1.body.as_object().contains("envdAccessToken"));
-  EXPECT_TRUE(call("POST", "/sandboxes", R"({"templateID":"base","secure":true})").body.as_object().contains("envdAccessToken"));
+  EXPECT_TRUE(call("POST", "/sandboxes", R"({"templateID":"base","secure":true})")
+                  .body.as_object()
+                  .contains("envdAccessToken"));
   auto v2 = call("POST", "/v2/sandboxes", R"({"templateID":"base"})");
   EXPECT_EQ(seconds(v2), 300);
 }
@@ -105,7 +107,8 @@ TEST_F(ApiTest, WrongFieldsAreNamedByTheirPath) {
     EXPECT_EQ(answer.message().find(item.path), 0u) << item.body << "\n" << answer.message();
     EXPECT_EQ(answer.body.at("code"), 400);
   }
-  auto public_traffic = call("POST", "/sandboxes", R"({"templateID":"base","network":{"allowPublicTraffic":false}})");
+  auto public_traffic =
+      call("POST", "/sandboxes", R"({"templateID":"base","network":{"allowPublicTraffic":false}})");
   EXPECT_EQ(public_traffic.message().find("network.allowPublicTraffic"), 0u);
   EXPECT_TRUE(api_.world.runner.entries.empty()) << "nothing was made";
 }
@@ -113,13 +116,26 @@ TEST_F(ApiTest, WrongFieldsAreNamedByTheirPath) {
 // security.md A10: each of these means different things to different readers.
 TEST_F(ApiTest, AmbiguousJsonIsRefused) {
   std::string deep = R"({"templateID":"base","x":)" + std::string(40, '[') + std::string(40, ']') + "}";
-  const std::string bodies[] = {
-      "", "x", "[]", "null", "5", "\"a\"", R"({"templateID":"base")", R"({"templateID":"base"} x)",
-      R"({"templateID":"base","templateID":"other"})", R"({"templateID":"base","metadata":{"a":"1","\u0061":"2"}})",
-      R"({"templateID":"base","timeout":NaN})", R"({"templateID":"base","timeout":Infinity})",
-      R"({"templateID":"base",})", R"({"templateID":"base"/*c*/})", "\xef\xbb\xbf{\"templateID\":\"base\"}",
-      "{\"templateID\":\"ba\xff\"}", R"({"templateID":"\ud800"})", R"({'templateID':'base'})",
-      R"({"templateID":"base","timeout":010})", deep};
+  const std::string bodies[] = {"",
+                                "x",
+                                "[]",
+                                "null",
+                                "5",
+                                "\"a\"",
+                                R"({"templateID":"base")",
+                                R"({"templateID":"base"} x)",
+                                R"({"templateID":"base","templateID":"other"})",
+                                R"({"templateID":"base","metadata":{"a":"1","\u0061":"2"}})",
+                                R"({"templateID":"base","timeout":NaN})",
+                                R"({"templateID":"base","timeout":Infinity})",
+                                R"({"templateID":"base",})",
+                                R"({"templateID":"base"/*c*/})",
+                                "\xef\xbb\xbf{\"templateID\":\"base\"}",
+                                "{\"templateID\":\"ba\xff\"}",
+                                R"({"templateID":"\ud800"})",
+                                R"({'templateID':'base'})",
+                                R"({"templateID":"base","timeout":010})",
+                                deep};
   for (const auto& body : bodies) {
     auto answer = call("POST", "/v2/sandboxes", body);
     EXPECT_EQ(answer.status, 400) << body << answer.text;
@@ -134,7 +150,8 @@ TEST_F(ApiTest, ABodyBeyondTheLimitIsRefused) {
 }
 
 TEST_F(ApiTest, WhoIsAskedBeforeWhat) {
-  for (const char* path : {"/v2/sandboxes", "/sandboxes/i0123456789abcdefghij", "/no/such/route", "/v1/status"}) {
+  for (const char* path :
+       {"/v2/sandboxes", "/sandboxes/i0123456789abcdefghij", "/no/such/route", "/v1/status"}) {
     auto answer = call("GET", path, "", "none");
     EXPECT_EQ(answer.status, 401) << path;
     EXPECT_EQ(answer.word(), "unauthenticated");
@@ -142,11 +159,13 @@ TEST_F(ApiTest, WhoIsAskedBeforeWhat) {
   }
   EXPECT_EQ(call("GET", "/health", "", "none").status, 204);
   EXPECT_EQ(call("GET", "/teams", "", "none", {{"authorization", "Bearer " + api_.admin_key}}).status, 200);
-  EXPECT_EQ(call("GET", "/teams", "", "", {{"x-api-key", api_.admin_key}}).status, 401) << "two keys are ambiguous";
+  EXPECT_EQ(call("GET", "/teams", "", "", {{"x-api-key", api_.admin_key}}).status, 401)
+      << "two keys are ambiguous";
 }
 
 TEST_F(ApiTest, UnknownRoutesAndMethods) {
-  for (const char* path : {"/", "/nope", "/sandboxes/", "/sandboxes//timeout", "/v2/sandboxes/x/y/z", "//health"}) {
+  for (const char* path :
+       {"/", "/nope", "/sandboxes/", "/sandboxes//timeout", "/v2/sandboxes/x/y/z", "//health"}) {
     auto answer = call("GET", path);
     EXPECT_EQ(answer.status, 404) << path << answer.text;
     EXPECT_EQ(answer.word(), "no_such_route") << path;
@@ -183,7 +202,8 @@ TEST_F(ApiTest, ListsHaveFiltersOrderAndPages) {
     } while (!token.empty());
     EXPECT_EQ(seen, order == std::string("asc") ? made : newest);
   }
-  // As the client sends it (e2b-protocol 7.5): keys and values encoded, the whole encoded again, and once more as a query.
+  // As the client sends it (e2b-protocol 7.5): keys and values encoded, the whole encoded again, and once
+  // more as a query.
   EXPECT_EQ(ids(call("GET", "/v2/sandboxes?metadata=n%3D2%26k%3Dv%252520w%252526%2525C3%2525BC%25253D1")),
             std::vector<std::string>{made[2]});
   EXPECT_EQ(ids(call("GET", "/v2/sandboxes?metadata=n%3D9")).size(), 0u);
@@ -195,9 +215,15 @@ TEST_F(ApiTest, ListsHaveFiltersOrderAndPages) {
   std::string started(row.body.at("startedAt").as_string());
   EXPECT_EQ(ids(call("GET", "/v2/sandboxes?order=asc&startedAfter=" + http::percent_encode(started))),
             (std::vector<std::string>{made[3], made[4]}));
-  EXPECT_EQ(ids(call("GET", "/v2/sandboxes?limit=2&startedAfter=1970-01-01T00%3A00%3A00.000Z&template=base&order=asc&state=running,paused")).size(), 2u);
-  for (const char* bad : {"limit=0", "limit=101", "limit=x", "order=up", "state=asleep", "startedAfter=yesterday",
-                          "nextToken=AAAA", "nextToken=%21", "metadata=novalue", "metadata=%2500", "limit=%zz"}) {
+  EXPECT_EQ(ids(call("GET",
+                     "/v2/"
+                     "sandboxes?limit=2&startedAfter=1970-01-01T00%3A00%3A00.000Z&template=base&order=asc&"
+                     "state=running,paused"))
+                .size(),
+            2u);
+  for (const char* bad :
+       {"limit=0", "limit=101", "limit=x", "order=up", "state=asleep", "startedAfter=yesterday",
+        "nextToken=AAAA", "nextToken=%21", "metadata=novalue", "metadata=%2500", "limit=%zz"}) {
     EXPECT_EQ(call("GET", std::string("/v2/sandboxes?") + bad).status, 400) << bad;
   }
 }
@@ -206,7 +232,8 @@ TEST_F(ApiTest, TimeoutConnectAndRefresh) {
   std::string id = api_.create(R"(,"timeout":100)");
   auto left = [&] {
     auto got = call("GET", "/sandboxes/" + id);
-    return (*parse_rfc3339(std::string(got.body.at("endAt").as_string())) - api_.world.clock.now()).count() / 1000;
+    return (*parse_rfc3339(std::string(got.body.at("endAt").as_string())) - api_.world.clock.now()).count() /
+           1000;
   };
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/timeout", R"({"timeout":50})").status, 204);
   EXPECT_EQ(left(), 50);
@@ -214,13 +241,15 @@ TEST_F(ApiTest, TimeoutConnectAndRefresh) {
   EXPECT_EQ(left(), 50) << "connect only extends";
   EXPECT_EQ(call("POST", "/v2/sandboxes/" + id + "/connect").status, 200);
   EXPECT_EQ(left(), 300);
-  EXPECT_EQ(call("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":400,"memory":false})").status, 200);
+  EXPECT_EQ(call("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":400,"memory":false})").status,
+            200);
   EXPECT_EQ(left(), 400);
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/refreshes", R"({"duration":3600})").status, 204);
   EXPECT_EQ(left(), 3600);
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/refreshes").status, 204);
   EXPECT_EQ(left(), 3600);
-  EXPECT_EQ(call("POST", "/sandboxes/" + id + "/connect", "{}").status, 400) << "the old form requires a timeout";
+  EXPECT_EQ(call("POST", "/sandboxes/" + id + "/connect", "{}").status, 400)
+      << "the old form requires a timeout";
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/refreshes", R"({"duration":3601})").status, 400);
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/timeout", R"({})").status, 400);
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/timeout", R"({"timeout":86401})").status, 400);
@@ -246,7 +275,8 @@ TEST_F(ApiTest, NetworkRulesAreReplacedAsAWhole) {
   auto rules = [&]() -> model::NetworkRules& { return api_.world.runner.entries[id].rules; };
   EXPECT_FALSE(rules().internet);
   EXPECT_EQ(rules().allow.size(), 1u);
-  EXPECT_EQ(call("GET", "/sandboxes/" + id).body.at("network").at("denyOut"), json::parse(R"(["9.9.9.0/24","0.0.0.0/0"])"));
+  EXPECT_EQ(call("GET", "/sandboxes/" + id).body.at("network").at("denyOut"),
+            json::parse(R"(["9.9.9.0/24","0.0.0.0/0"])"));
   EXPECT_EQ(call("PUT", "/sandboxes/" + id + "/network", R"({"denyOut":["1.2.3.4"]})").status, 204);
   EXPECT_TRUE(rules().internet);
   EXPECT_TRUE(rules().allow.empty());
@@ -254,7 +284,8 @@ TEST_F(ApiTest, NetworkRulesAreReplacedAsAWhole) {
   EXPECT_EQ(call("PUT", "/sandboxes/" + id + "/network", R"({"allow_internet_access":false})").status, 204);
   EXPECT_FALSE(rules().internet);
   EXPECT_EQ(call("GET", "/sandboxes/" + id).body.at("allowInternetAccess"), false);
-  auto domains = call("PUT", "/sandboxes/" + id + "/network", R"({"allowOut":["*.example.com"],"denyOut":["0.0.0.0/0"]})");
+  auto domains = call("PUT", "/sandboxes/" + id + "/network",
+                      R"({"allowOut":["*.example.com"],"denyOut":["0.0.0.0/0"]})");
   EXPECT_EQ(domains.status, 501);
   EXPECT_EQ(domains.word(), "not_implemented_yet");
   EXPECT_EQ(call("PUT", "/sandboxes/" + id + "/network", R"({"allowOut":["example.com"]})").status, 400);
@@ -265,7 +296,9 @@ TEST_F(ApiTest, NetworkRulesAreReplacedAsAWhole) {
 }
 
 TEST_F(ApiTest, PrivateTrafficHasAToken) {
-  auto made = call("POST", "/v2/sandboxes", R"({"templateID":"base","network":{"allowPublicTraffic":false,"maskRequestHost":"x:${PORT}"}})");
+  auto made =
+      call("POST", "/v2/sandboxes",
+           R"({"templateID":"base","network":{"allowPublicTraffic":false,"maskRequestHost":"x:${PORT}"}})");
   ASSERT_EQ(made.status, 201) << made.text;
   EXPECT_TRUE(made.body.as_object().contains("trafficAccessToken"));
   auto route = api_.world.service->find(std::string(made.body.at("sandboxID").as_string()));
@@ -275,17 +308,24 @@ TEST_F(ApiTest, PrivateTrafficHasAToken) {
 }
 
 TEST_F(ApiTest, IsolationIsGivenAsAskedOrRefused) {
-  for (const char* body : {R"({"templateID":"base@container"})", R"({"templateID":"base","isolation":"container"})"}) {
+  for (const char* body :
+       {R"({"templateID":"base@container"})", R"({"templateID":"base","isolation":"container"})"}) {
     EXPECT_EQ(call("POST", "/v2/sandboxes", body).status, 201) << body;
   }
-  EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-isolation", "container"}}).status, 201);
+  EXPECT_EQ(
+      call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-isolation", "container"}})
+          .status,
+      201);
   std::size_t before = api_.world.runner.entries.size();
   for (const char* tier : {"gvisor", "microvm"}) {
-    auto refused = call("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"base","isolation":"{}"}})", tier));
+    auto refused =
+        call("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"base","isolation":"{}"}})", tier));
     EXPECT_EQ(refused.status, 503);
     EXPECT_EQ(refused.word(), "isolation_unavailable");
     EXPECT_EQ(refused.header("retry-after"), "1");
-    EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-isolation", tier}}).status, 503);
+    EXPECT_EQ(
+        call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-isolation", tier}}).status,
+        503);
   }
   EXPECT_EQ(api_.world.runner.entries.size(), before);
 }
@@ -302,21 +342,29 @@ TEST_F(ApiTest, LaterCallsSaySo) {
     EXPECT_EQ(answer.word(), "not_implemented_yet") << path;
     EXPECT_TRUE(answer.body.as_object().contains("hint")) << path;
   }
-  for (const char* field : {R"("autoPause":true)", R"("autoResume":{"enabled":true})", R"("volumeMounts":[{"name":"a","path":"/a"}])",
-                            R"("iam":{"tokens":{"t":{}}})", R"("network":{"egressProxy":{"address":"x"}})",
+  for (const char* field : {R"("autoPause":true)", R"("autoResume":{"enabled":true})",
+                            R"("volumeMounts":[{"name":"a","path":"/a"}])", R"("iam":{"tokens":{"t":{}}})",
+                            R"("network":{"egressProxy":{"address":"x"}})",
                             R"("network":{"rules":{"h.com":[{"transform":{"headers":{"A":"b"}}}]}})",
                             R"("network":{"httpsPorts":[8443]})"}) {
     auto answer = call("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"base",{}}})", field));
     EXPECT_EQ(answer.status, 501) << field << answer.text;
   }
   EXPECT_EQ(call("POST", "/sandboxes/" + id + "/fork", R"({"count":0})").status, 400);
-  EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base","autoPause":false,"autoResume":{"enabled":false},"volumeMounts":[],"mcp":{}})").status, 201);
+  EXPECT_EQ(
+      call(
+          "POST", "/v2/sandboxes",
+          R"({"templateID":"base","autoPause":false,"autoResume":{"enabled":false},)"
+          R"("volumeMounts":[],"mcp":{}})")
+          .status,
+      201);
 }
 
 TEST_F(ApiTest, QuotaAndCapacityTellWhenToComeBack) {
   auto tenant = call("POST", "/v1/tenants", R"({"name":"small","maxSandboxes":2})");
   std::string id(tenant.body.at("id").as_string());
-  std::string key(call("POST", "/v1/keys", R"({"name":"k","tenant":")" + id + R"("})").body.at("key").as_string());
+  std::string key(
+      call("POST", "/v1/keys", R"({"name":"k","tenant":")" + id + R"("})").body.at("key").as_string());
   api_.create("", key);
   std::string second = api_.create("", key);
   auto refused = call("POST", "/v2/sandboxes", R"({"templateID":"base"})", key);
@@ -341,7 +389,8 @@ TEST_F(ApiTest, MetricsAndLogs) {
   auto all = call("GET", "/sandboxes/" + id + "/metrics");
   ASSERT_EQ(all.body.as_array().size(), 3u);
   auto middle = all.body.at(1).at("timestampUnix").as_int64();
-  EXPECT_EQ(call("GET", fmt::format("/sandboxes/{}/metrics?start={}", id, middle)).body.as_array().size(), 2u);
+  EXPECT_EQ(call("GET", fmt::format("/sandboxes/{}/metrics?start={}", id, middle)).body.as_array().size(),
+            2u);
   EXPECT_EQ(call("GET", fmt::format("/sandboxes/{}/metrics?end={}", id, middle)).body.as_array().size(), 2u);
   EXPECT_EQ(call("GET", fmt::format("/sandboxes/{}/metrics?start=5&end=1", id)).status, 400);
   auto batch = call("GET", "/sandboxes/metrics?sandbox_ids=" + id + ",unknown");
@@ -354,7 +403,8 @@ TEST_F(ApiTest, MetricsAndLogs) {
   EXPECT_EQ(logs.body.at("logs").as_array().size(), 2u);
   auto v2 = call("GET", "/v2/sandboxes/" + id + "/logs?direction=backward&limit=1");
   EXPECT_EQ(v2.body.at("logs").at(0).at("message"), "sandbox ended: killed");
-  EXPECT_EQ(call("GET", "/v2/sandboxes/" + id + "/logs?search=created").body.at("logs").as_array().size(), 1u);
+  EXPECT_EQ(call("GET", "/v2/sandboxes/" + id + "/logs?search=created").body.at("logs").as_array().size(),
+            1u);
   EXPECT_EQ(call("GET", "/v2/sandboxes/" + id + "/logs?level=error").body.at("logs").as_array().size(), 0u);
   EXPECT_EQ(call("GET", "/v2/sandboxes/" + id + "/logs?level=loud").status, 400);
   EXPECT_EQ(call("GET", "/v2/sandboxes/" + id + "/logs?direction=up").status, 400);
@@ -378,18 +428,20 @@ TEST_F(ApiTest, KeysWorkUntilTheyAreRevoked) {
 // security.md A03: a key never makes a stronger one.
 TEST_F(ApiTest, AMembersKeyStaysAMembersKey) {
   std::string key = api_.other_key();
-  for (const char* path : {"/v1/status", "/v1/tenants"}) EXPECT_EQ(call("GET", path, "", key).status, 403) << path;
+  for (const char* path : {"/v1/status", "/v1/tenants"})
+    EXPECT_EQ(call("GET", path, "", key).status, 403) << path;
   EXPECT_EQ(call("POST", "/v1/tenants", R"({"name":"x"})", key).status, 403);
   EXPECT_EQ(call("POST", "/v1/templates", R"({})", key).status, 403);
   EXPECT_EQ(call("POST", "/v1/keys", R"({"name":"x","role":"admin"})", key).status, 403);
-  EXPECT_EQ(call("POST", "/v1/keys", R"({"name":"x","tenant":")" + api_.world.tenant + R"("})", key).status, 403);
+  EXPECT_EQ(call("POST", "/v1/keys", R"({"name":"x","tenant":")" + api_.world.tenant + R"("})", key).status,
+            403);
   EXPECT_EQ(call("POST", "/v1/keys", R"({"name":"x"})", key).status, 201);
   EXPECT_EQ(call("POST", "/v1/keys", R"({"name":"x","role":"root"})", key).status, 400);
   EXPECT_EQ(call("POST", "/v1/keys", R"({})", key).status, 400);
 }
 
-// security.md A01, generated from the route table so that no route is forgotten: with another tenant's ids every
-// route answers exactly as with ids that do not exist, and nothing of the other tenant changes.
+// security.md A01, generated from the route table so that no route is forgotten: with another tenant's ids
+// every route answers exactly as with ids that do not exist, and nothing of the other tenant changes.
 TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   std::string id = api_.create();
   api_.world.run(api_.world.service->sample_metrics());
@@ -410,7 +462,8 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
                                           {"secretID", {"x", "x"}},
                                           {"volumeID", {"x", "x"}}};
   auto mask = [](std::string text, const std::string& word) {
-    for (std::size_t at; !word.empty() && (at = text.find(word)) != std::string::npos;) text.replace(at, word.size(), "ID");
+    for (std::size_t at; !word.empty() && (at = text.find(word)) != std::string::npos;)
+      text.replace(at, word.size(), "ID");
     return text;
   };
   int tried = 0;
@@ -438,8 +491,8 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"hidden"})", other).status, 404);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":")" + template_id + R"("})", other).status, 404);
   EXPECT_EQ(call("GET", "/sandboxes/metrics?sandbox_ids=" + id, "", other).text, R"({"sandboxes":{}})");
-  for (const char* list : {"/v2/sandboxes", "/sandboxes", "/v1/sandboxes?ended=true", "/v1/events", "/v1/keys", "/templates",
-                           "/v2/templates", "/v1/templates"}) {
+  for (const char* list : {"/v2/sandboxes", "/sandboxes", "/v1/sandboxes?ended=true", "/v1/events",
+                           "/v1/keys", "/templates", "/v2/templates", "/v1/templates"}) {
     auto answer = call("GET", list, "", other);
     for (const auto& secret : {id, template_id, key_id}) {
       EXPECT_EQ(answer.text.find(secret), std::string::npos) << list << " shows another tenant's " << secret;
@@ -469,8 +522,10 @@ TEST_F(ApiTest, TemplatesAreFoundListedAndRemoved) {
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":")" + id + R"("})").status, 201);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base:default"})").status, 201);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base:other"})").status, 404);
-  auto tagged = call("POST", "/v1/templates",
-                     fmt::format(R"({{"name":"base:v2","buildId":"{}","memoryMB":256,"cpuMillis":500,"poolSize":0}})", kBuild2));
+  auto tagged =
+      call("POST", "/v1/templates",
+           fmt::format(R"({{"name":"base:v2","buildId":"{}","memoryMB":256,"cpuMillis":500,"poolSize":0}})",
+                       kBuild2));
   ASSERT_EQ(tagged.status, 201) << tagged.text;
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base:v2"})").status, 201);
   EXPECT_EQ(call("GET", "/templates/base").body.at("builds").as_array().size(), 2u);
@@ -479,11 +534,16 @@ TEST_F(ApiTest, TemplatesAreFoundListedAndRemoved) {
   EXPECT_EQ(call("GET", "/v2/templates?limit=1").body.as_array().size(), 1u);
   auto again = call("POST", "/v1/templates", fmt::format(R"({{"name":"base:v2","buildId":"{}"}})", kBuild2));
   EXPECT_EQ(again.status, 409) << "builds are immutable";
-  auto missing = call("POST", "/v1/templates", R"({"name":"x","buildId":"00000000-0000-4000-8000-000000000000"})");
+  auto missing =
+      call("POST", "/v1/templates", R"({"name":"x","buildId":"00000000-0000-4000-8000-000000000000"})");
   EXPECT_EQ(missing.status, 400);
   EXPECT_EQ(missing.word(), "build_missing");
-  for (const char* bad : {R"({"name":"x","buildId":"../../etc"})", R"({"name":"X","buildId":"00000000-0000-4000-8000-000000000000"})",
-                          R"({"name":"x:00000000-0000-4000-8000-000000000000","buildId":"00000000-0000-4000-8000-000000000000"})"}) {
+  for (
+      const char* bad :
+      {R"({"name":"x","buildId":"../../etc"})",
+       R"({"name":"X","buildId":"00000000-0000-4000-8000-000000000000"})",
+       R"({"name":"x:00000000-0000-4000-8000-000000000000",)"
+       R"("buildId":"00000000-0000-4000-8000-000000000000"})"}) {
     EXPECT_EQ(call("POST", "/v1/templates", bad).status, 400) << bad;
   }
   EXPECT_EQ(call("DELETE", "/v1/templates/base").status, 204);

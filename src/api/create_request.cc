@@ -8,9 +8,10 @@
 namespace atl::api {
 namespace {
 
-constexpr std::size_t kMaxEntries = 256;       // of metadata and of envVars
+constexpr std::size_t kMaxEntries = 256;  // of metadata and of envVars
 constexpr std::size_t kMaxMetadataValue = 8192;
-constexpr std::size_t kMaxEnvValue = 128 * 1024;  // MAX_ARG_STRLEN, execve(2): a longer one could not be passed on
+constexpr std::size_t kMaxEnvValue =
+    128 * 1024;  // MAX_ARG_STRLEN, execve(2): a longer one could not be passed on
 constexpr std::size_t kMaxTemplateRef = 300;
 constexpr std::size_t kMaxHost = 253;
 constexpr char kEverywhere[] = "0.0.0.0/0";
@@ -21,7 +22,9 @@ constexpr std::size_t kMaxRuleHeaders = 20;
 constexpr std::size_t kMaxHeaderName = 64;
 constexpr std::size_t kMaxHeaderValue = 2048;
 
-bool domain_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+bool domain_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
 
 // A name, "*" or "*.name". Anything else is neither a domain nor an address.
 bool valid_domain_pattern(std::string_view text) {
@@ -32,7 +35,8 @@ bool valid_domain_pattern(std::string_view text) {
   for (auto label : split(text, '.')) {
     if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') return false;
     if (!std::all_of(label.begin(), label.end(), domain_char)) return false;
-    letter = letter || std::any_of(label.begin(), label.end(), [](char c) { return !(c >= '0' && c <= '9'); });
+    letter =
+        letter || std::any_of(label.begin(), label.end(), [](char c) { return !(c >= '0' && c <= '9'); });
   }
   return letter;  // only digits and dots would be an address in another spelling
 }
@@ -41,7 +45,8 @@ void check_headers(Fields& transform) {
   auto headers = transform.map("headers", kMaxRuleHeaders, kMaxHeaderValue);
   if (!headers) return;
   for (const auto& [name, value] : *headers) {
-    if (name.size() > kMaxHeaderName) transform.refuse("headers." + name, fmt::format("name longer than {}", kMaxHeaderName));
+    if (name.size() > kMaxHeaderName)
+      transform.refuse("headers." + name, fmt::format("name longer than {}", kMaxHeaderName));
   }
 }
 
@@ -49,7 +54,8 @@ void check_headers(Fields& transform) {
 bool check_rules(Fields& network) {
   auto rules = network.object("rules");
   if (!rules || rules->raw().empty()) return false;
-  if (rules->raw().size() > kMaxRuleHosts) network.refuse("rules", fmt::format("at most {} hosts", kMaxRuleHosts));
+  if (rules->raw().size() > kMaxRuleHosts)
+    network.refuse("rules", fmt::format("at most {} hosts", kMaxRuleHosts));
   for (const auto& [key, value] : rules->raw()) {
     std::string host(key);
     if (!valid_domain_pattern(host)) rules->refuse(host, "must be a domain name");
@@ -74,7 +80,8 @@ void read_deny(Fields& network, model::NetworkRules& rules) {
   for (std::size_t i = 0; list && i < list->size(); ++i) {
     auto cidr = model::parse_cidr((*list)[i]);
     if (!cidr) {
-      network.refuse(fmt::format("denyOut[{}]", i), "must be an IPv4 address or block, for example 10.1.2.0/24");
+      network.refuse(fmt::format("denyOut[{}]", i),
+                     "must be an IPv4 address or block, for example 10.1.2.0/24");
     } else if ((*list)[i] == kEverywhere) {
       rules.internet = false;
     } else if (std::find(rules.deny.begin(), rules.deny.end(), *cidr) == rules.deny.end()) {
@@ -89,7 +96,8 @@ bool read_allow(Fields& network, model::NetworkRules& rules) {
   auto list = network.texts("allowOut", model::kMaxNetworkRules);
   for (std::size_t i = 0; list && i < list->size(); ++i) {
     if (auto cidr = model::parse_cidr((*list)[i])) {
-      if (std::find(rules.allow.begin(), rules.allow.end(), *cidr) == rules.allow.end()) rules.allow.push_back(*cidr);
+      if (std::find(rules.allow.begin(), rules.allow.end(), *cidr) == rules.allow.end())
+        rules.allow.push_back(*cidr);
     } else if (!valid_domain_pattern((*list)[i])) {
       network.refuse(fmt::format("allowOut[{}]", i), "must be an IPv4 address or block, or a domain name");
     } else {
@@ -125,8 +133,9 @@ std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
   auto missing = read_rules(*network, spec.network);
   spec.ingress.allow_public = network->boolean("allowPublicTraffic").value_or(true);
   spec.ingress.mask_request_host = network->text("maskRequestHost", kMaxHost).value_or("");
-  bool printable_host = std::all_of(spec.ingress.mask_request_host.begin(), spec.ingress.mask_request_host.end(),
-                                    [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  bool printable_host =
+      std::all_of(spec.ingress.mask_request_host.begin(), spec.ingress.mask_request_host.end(),
+                  [](unsigned char c) { return c > ' ' && c < 0x7f; });
   if (!printable_host) network->refuse("maskRequestHost", "must be a host name, with ${PORT} for the port");
   if (!spec.ingress.allow_public && spec.secured == control::CreateSpec::Secured::kNo) {
     network->refuse("allowPublicTraffic", "false needs a secured sandbox (secure: true)");
@@ -137,15 +146,17 @@ std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
 std::optional<Error> read_later_fields(Fields& body) {
   bool auto_pause = body.boolean("autoPause").value_or(false);
   auto keep_memory = body.boolean("autoPauseMemory");
-  if (keep_memory == false && !auto_pause) body.refuse("autoPauseMemory", "has a meaning only together with autoPause");
+  if (keep_memory == false && !auto_pause)
+    body.refuse("autoPauseMemory", "has a meaning only together with autoPause");
   auto resume = body.object("autoResume");
   bool auto_resume = resume && resume->boolean("enabled").value_or(false);
   const json::array* volumes = body.array("volumeMounts");
   auto iam = body.object("iam");
   (void)body.object("mcp");  // its server is started by the client; only the type is checked
   if (auto_pause) {
-    return not_yet("autoPause: pausing at the deadline",
-                   "leave it out; the sandbox is then killed at its deadline, and set_timeout moves the deadline");
+    return not_yet(
+        "autoPause: pausing at the deadline",
+        "leave it out; the sandbox is then killed at its deadline, and set_timeout moves the deadline");
   }
   if (auto_resume) return not_yet("autoResume", "leave it out; sandboxes do not pause in this version");
   if (volumes && !volumes->empty()) return not_yet("volumeMounts", "copy files in with the file API");
@@ -160,7 +171,8 @@ Result<model::Tier> read_tier(const Call& call, Fields& body, std::string& refer
   auto take = [&](std::string_view where, std::string_view name) -> Result<void> {
     auto parsed = model::parse_tier(name);
     if (!parsed) {
-      return make_error(Code::kInvalid, "{}: must be container, gvisor or microvm", where).with_word("invalid_field");
+      return make_error(Code::kInvalid, "{}: must be container, gvisor or microvm", where)
+          .with_word("invalid_field");
     }
     if (tier && tier != parsed) {
       return make_error(Code::kInvalid, "{}: names another isolation than the rest of the request", where)
@@ -170,7 +182,8 @@ Result<model::Tier> read_tier(const Call& call, Fields& body, std::string& refer
     return {};
   };
   if (auto text = body.text("isolation", 32)) TRY_VOID(take("isolation", *text));
-  if (auto header = call.head->headers.find("x-atoll-isolation")) TRY_VOID(take("header X-Atoll-Isolation", trim(*header)));
+  if (auto header = call.head->headers.find("x-atoll-isolation"))
+    TRY_VOID(take("header X-Atoll-Isolation", trim(*header)));
   if (std::size_t at = reference.rfind('@'); at != std::string::npos) {
     TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
     reference.resize(at);
@@ -186,21 +199,21 @@ Error not_yet(std::string_view what, std::string_view hint) {
       .with_hint(std::string(hint));
 }
 
-std::optional<Millis> read_timeout(const Services& services, Fields& fields, std::int64_t min) {
-  auto most = std::chrono::duration_cast<std::chrono::seconds>(services.sandboxes.options().max_timeout).count();
+std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int64_t min) {
+  auto most = std::chrono::duration_cast<std::chrono::seconds>(max_timeout).count();
   auto seconds = fields.integer("timeout", min, most);
   if (!seconds) return std::nullopt;
   return Millis(*seconds * 1000);
 }
 
-Result<control::CreateSpec> read_create(const Services& services, const Call& call, Generation generation) {
+Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Generation generation) {
   Fields body(call.body.get_object());
   control::CreateSpec spec;
   spec.tenant = call.tenant();
   auto reference = body.text("templateID", kMaxTemplateRef);
   if (!reference || reference->empty()) body.refuse("templateID", "is required");
   bool v1 = generation == Generation::kV1;
-  spec.timeout = read_timeout(services, body, 1).value_or(v1 ? Millis(15'000) : Millis(300'000));
+  spec.timeout = read_timeout(max_timeout, body, 1).value_or(v1 ? Millis(15'000) : Millis(300'000));
   spec.metadata = body.map("metadata", kMaxEntries, kMaxMetadataValue).value_or(model::StringMap());
   spec.envs = body.map("envVars", kMaxEntries, kMaxEnvValue).value_or(model::StringMap());
   for (const auto& [name, value] : spec.envs) {

@@ -10,10 +10,10 @@ namespace atl::api {
 // The two generations of create differ in defaults only (e2b-protocol §2.3).
 enum class Generation : std::uint8_t { kV1, kV2 };
 
-Result<control::CreateSpec> read_create(const Services& services, const Call& call, Generation generation);
+Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Generation generation);
 
-// Seconds as in the E2B API, from `min` up to the host's maximum. nullopt when absent.
-std::optional<Millis> read_timeout(const Services& services, Fields& fields, std::int64_t min);
+// Seconds as in the E2B API, from `min` up to `max_timeout`. nullopt when absent.
+std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int64_t min);
 
 // PUT /sandboxes/{id}/network: everything that is not named is cleared.
 Result<model::NetworkRules> read_network_update(const Call& call);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of the E2B surface that a later version brings. They say so, with 501 and a word that programs can test; a
-// call about an object that does not exist, or is another tenant's, still answers 404.
+// Calls of the E2B surface that a later version brings. They say so, with 501 and a word that programs can
+// test; a call about an object that does not exist, or is another tenant's, still answers 404.
 #include "api/create_request.h"
 #include "api/e2b.h"
 
@@ -38,7 +38,9 @@ Task<Result<Answer>> secrets(Services&, Call&) {
   co_return not_yet("secrets", "they come with the credential gateway");
 }
 
-Task<Result<Answer>> volumes(Services&, Call&) { co_return not_yet("volumes", "copy files in with the file API"); }
+Task<Result<Answer>> volumes(Services&, Call&) {
+  co_return not_yet("volumes", "copy files in with the file API");
+}
 
 }  // namespace
 

@@ -13,8 +13,8 @@ Error bad_query(std::string_view key, std::string_view what) {
   return make_error(Code::kInvalid, "query {}: {}", key, what).with_word("invalid_field");
 }
 
-// Clients encode the pairs twice (e2b-protocol §3.4): after the query's own decoding the whole text is decoded once
-// more, split, and then each key and value once more.
+// Clients encode the pairs twice (e2b-protocol §3.4): after the query's own decoding the whole text is
+// decoded once more, split, and then each key and value once more.
 Result<model::StringMap> read_metadata_filter(const Call& call) {
   model::StringMap out;
   auto raw = call.query_text("metadata");
@@ -23,7 +23,8 @@ Result<model::StringMap> read_metadata_filter(const Call& call) {
   if (!text) return bad_query("metadata", "bad percent-encoding");
   for (auto pair : split(*text, '&')) {
     std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) return bad_query("metadata", "must be key=value pairs joined by '&'");
+    if (equals == std::string_view::npos)
+      return bad_query("metadata", "must be key=value pairs joined by '&'");
     auto key = http::percent_decode(pair.substr(0, equals), http::Plus::kSpace);
     auto value = http::percent_decode(pair.substr(equals + 1), http::Plus::kSpace);
     if (!key || !value) return bad_query("metadata", "bad percent-encoding");
@@ -38,7 +39,8 @@ Result<bool> wants_running(const Call& call) {
   if (!text || text->empty()) return true;
   bool running = false;
   for (auto name : split(*text, ',')) {
-    if (name != "running" && name != "paused") return bad_query("state", "must be running, paused, or both joined by ','");
+    if (name != "running" && name != "paused")
+      return bad_query("state", "must be running, paused, or both joined by ','");
     running = running || name == "running";
   }
   return running;

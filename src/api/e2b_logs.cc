@@ -19,7 +19,8 @@ int severity(std::string_view level) {
   return -1;
 }
 
-Task<Result<std::vector<model::Event>>> load(Services& services, std::string tenant, std::string id, bool newest_first) {
+Task<Result<std::vector<model::Event>>> load(Services& services, std::string tenant, std::string id,
+                                             bool newest_first) {
   CO_TRY_VOID(co_await services.sandboxes.find_any(tenant, id));
   store::EventQuery query;
   query.tenant = tenant;
@@ -58,11 +59,13 @@ Task<Result<Answer>> logs_v2(Services& services, Call& call) {
   CO_TRY(auto limit, read_limit(call, kV2Default, kMaxLogs));
   std::string direction = call.query_text("direction").value_or("forward");
   if (direction != "forward" && direction != "backward") {
-    co_return make_error(Code::kInvalid, "query direction: must be forward or backward").with_word("invalid_field");
+    co_return make_error(Code::kInvalid, "query direction: must be forward or backward")
+        .with_word("invalid_field");
   }
   std::string level = call.query_text("level").value_or("debug");
   if (severity(level) < 0) {
-    co_return make_error(Code::kInvalid, "query level: must be debug, info, warn or error").with_word("invalid_field");
+    co_return make_error(Code::kInvalid, "query level: must be debug, info, warn or error")
+        .with_word("invalid_field");
   }
   std::string search = call.query_text("search").value_or("");
   bool backward = direction == "backward";

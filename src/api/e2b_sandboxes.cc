@@ -15,8 +15,10 @@ constexpr Millis kConnectDefault = std::chrono::seconds(300);
 constexpr std::int64_t kRefreshMost = 3600;
 constexpr std::int64_t kRefreshDefault = 15;
 
+Millis max_timeout(const Services& services) { return services.sandboxes.options().max_timeout; }
+
 Task<Result<Answer>> create(Services& services, Call& call, Generation generation) {
-  CO_TRY(auto spec, read_create(services, call, generation));
+  CO_TRY(auto spec, read_create(max_timeout(services), call, generation));
   CO_TRY(auto row, co_await services.sandboxes.create(std::move(spec)));
   FAULT("create.answered");
   Answer answer = json_answer(201, sandbox_created(services.config, *row));
@@ -25,8 +27,12 @@ Task<Result<Answer>> create(Services& services, Call& call, Generation generatio
   co_return answer;
 }
 
-Task<Result<Answer>> create_v1(Services& services, Call& call) { return create(services, call, Generation::kV1); }
-Task<Result<Answer>> create_v2(Services& services, Call& call) { return create(services, call, Generation::kV2); }
+Task<Result<Answer>> create_v1(Services& services, Call& call) {
+  return create(services, call, Generation::kV1);
+}
+Task<Result<Answer>> create_v2(Services& services, Call& call) {
+  return create(services, call, Generation::kV2);
+}
 
 Task<Result<Answer>> get(Services& services, Call& call) {
   CO_TRY(auto row, services.sandboxes.get(call.tenant(), call.sandbox_id()));
@@ -36,7 +42,7 @@ Task<Result<Answer>> get(Services& services, Call& call) {
 // Only what runs can be connected to in this version, so the answer is always 200; 201 would mean resumed.
 Task<Result<Answer>> connect(Services& services, Call& call, Generation generation) {
   Fields body(call.body.get_object());
-  auto timeout = read_timeout(services, body, 0);
+  auto timeout = read_timeout(max_timeout(services), body, 0);
   if (!timeout && generation == Generation::kV1) body.refuse("timeout", "is required");
   (void)body.boolean("memory");  // how a paused sandbox would be resumed
   CO_TRY_VOID(body.status());
@@ -46,12 +52,16 @@ Task<Result<Answer>> connect(Services& services, Call& call, Generation generati
   co_return json_answer(200, sandbox_created(services.config, *row));
 }
 
-Task<Result<Answer>> connect_v1(Services& services, Call& call) { return connect(services, call, Generation::kV1); }
-Task<Result<Answer>> connect_v2(Services& services, Call& call) { return connect(services, call, Generation::kV2); }
+Task<Result<Answer>> connect_v1(Services& services, Call& call) {
+  return connect(services, call, Generation::kV1);
+}
+Task<Result<Answer>> connect_v2(Services& services, Call& call) {
+  return connect(services, call, Generation::kV2);
+}
 
 Task<Result<Answer>> resume(Services& services, Call& call) {
   Fields body(call.body.get_object());
-  (void)read_timeout(services, body, 0);
+  (void)read_timeout(max_timeout(services), body, 0);
   (void)body.boolean("autoPause");
   CO_TRY_VOID(body.status());
   CO_TRY(auto row, services.sandboxes.get(call.tenant(), call.sandbox_id()));
@@ -60,7 +70,7 @@ Task<Result<Answer>> resume(Services& services, Call& call) {
 
 Task<Result<Answer>> set_timeout(Services& services, Call& call) {
   Fields body(call.body.get_object());
-  auto timeout = read_timeout(services, body, 0);
+  auto timeout = read_timeout(max_timeout(services), body, 0);
   if (!timeout) body.refuse("timeout", "is required");
   CO_TRY_VOID(body.status());
   CO_TRY_VOID(co_await services.sandboxes.set_timeout(call.tenant(), call.sandbox_id(), *timeout,
@@ -114,7 +124,8 @@ Task<Result<Answer>> metrics_batch(Services& services, Call& call) {
   }
   auto list = split(*ids, ',');
   if (list.size() > kMaxBatch) {
-    co_return make_error(Code::kInvalid, "query sandbox_ids: at most {} ids", kMaxBatch).with_word("invalid_field");
+    co_return make_error(Code::kInvalid, "query sandbox_ids: at most {} ids", kMaxBatch)
+        .with_word("invalid_field");
   }
   json::object latest;
   for (auto text : list) {

@@ -24,7 +24,8 @@ Task<Result<Answer>> alias(Services& services, Call& call) {
 
 Task<Result<Answer>> list(Services& services, Call& call) {
   json::array out;
-  for (const auto& row : services.catalog.list(call.tenant())) out.push_back(template_json(services.catalog, row));
+  for (const auto& row : services.catalog.list(call.tenant()))
+    out.push_back(template_json(services.catalog, row));
   co_return json_answer(200, out);
 }
 

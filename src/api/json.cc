@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/json.h"
 
-#include <boost/json/basic_parser_impl.hpp>
-
 #include <set>
+
+#include <boost/json/basic_parser_impl.hpp>
 
 namespace atl::api {
 namespace {
@@ -12,8 +12,8 @@ Error field_error(std::string_view path, std::string_view what) {
   return make_error(Code::kInvalid, "{}: {}", path, what).with_word("invalid_field");
 }
 
-// Walks a text without building anything; fails on a key that its object has already. Boost.JSON keeps the last of
-// them, other readers the first, so the same bytes would mean two things.
+// Walks a text without building anything; fails on a key that its object has already. Boost.JSON keeps the
+// last of them, other readers the first, so the same bytes would mean two things.
 struct KeyWatch {
   static constexpr std::size_t max_object_size = std::size_t(-1);
   static constexpr std::size_t max_array_size = std::size_t(-1);
@@ -80,10 +80,12 @@ Result<json::value> parse_json(std::string_view text) {
   json::basic_parser<KeyWatch> watch(strict());
   boost::system::error_code error;
   std::size_t read = watch.write_some(false, text.data(), text.size(), error);
-  if (watch.handler().duplicate) return malformed("the key '" + *watch.handler().duplicate + "' appears twice in one object");
+  if (watch.handler().duplicate)
+    return malformed("the key '" + *watch.handler().duplicate + "' appears twice in one object");
   if (error) return malformed(error.message());
   if (read != text.size()) return malformed("there is something behind the value");
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error, json::storage_ptr(), strict());
+  json::value value =
+      json::parse(json::string_view(text.data(), text.size()), error, json::storage_ptr(), strict());
   if (error) return malformed(error.message());
   return value;
 }
@@ -142,7 +144,8 @@ std::optional<std::string> Fields::text(std::string_view key, std::size_t max_by
   return std::nullopt;
 }
 
-std::optional<model::StringMap> Fields::map(std::string_view key, std::size_t max_items, std::size_t max_value) {
+std::optional<model::StringMap> Fields::map(std::string_view key, std::size_t max_items,
+                                            std::size_t max_value) {
   auto inner = object(key);
   if (!inner) return std::nullopt;
   if (inner->raw().size() > max_items) {

@@ -3,13 +3,13 @@
 // JSON of request bodies: strict parsing, and typed access to fields that names the path of what is wrong.
 #pragma once
 
-#include <boost/json.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <boost/json.hpp>
 
 #include "model/record.h"
 
@@ -19,14 +19,16 @@ namespace json = boost::json;
 
 inline constexpr std::size_t kMaxDepth = 32;
 
-// One JSON text: UTF-8 without BOM, no comments, no NaN, no duplicate keys, at most kMaxDepth levels. kInvalid otherwise.
+// One JSON text: UTF-8 without BOM, no comments, no NaN, no duplicate keys, at most kMaxDepth levels.
+// kInvalid otherwise.
 Result<json::value> parse_json(std::string_view text);
 
-// Reads the fields of one object. Absent and null are the same. The first thing that is wrong is kept; ask status()
-// after the last field. Unknown fields are ignored.
+// Reads the fields of one object. Absent and null are the same. The first thing that is wrong is kept; ask
+// status() after the last field. Unknown fields are ignored.
 class Fields {
  public:
-  explicit Fields(const json::object& object) : Fields(object, std::string(), std::make_shared<std::optional<Error>>()) {}
+  explicit Fields(const json::object& object)
+      : Fields(object, std::string(), std::make_shared<std::optional<Error>>()) {}
 
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max);
   std::optional<bool> boolean(std::string_view key);

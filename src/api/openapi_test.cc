@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// api/openapi.yaml and the route table say the same. That answers have the described shape is checked with every
-// answer of the other tests (support/api_world.h).
+// api/openapi.yaml and the route table say the same. That answers have the described shape is checked with
+// every answer of the other tests (support/api_world.h).
 #include <gtest/gtest.h>
 
 #include "support/api_world.h"
@@ -24,7 +24,8 @@ TEST(OpenApi, DescribesEveryRouteAndNothingElse) {
     }
   }
   for (const Route& route : all_routes()) {
-    EXPECT_TRUE(served.insert(std::string(route.method) + " " + route.pattern).second) << route.pattern << " is there twice";
+    EXPECT_TRUE(served.insert(std::string(route.method) + " " + route.pattern).second)
+        << route.pattern << " is there twice";
   }
   EXPECT_EQ(described, served);
 }
@@ -50,9 +51,11 @@ TEST(OpenApi, DeclaresEveryPathParameter) {
     std::set<std::string> named, declared;
     std::string text(path);
     std::regex name(R"(\{([^}]*)\})");
-    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) named.insert((*it)[1]);
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
+      named.insert((*it)[1]);
     if (const auto* list = item.as_object().if_contains("parameters")) {
-      for (const auto& parameter : list->as_array()) declared.insert(std::string(spec.resolve(parameter).at("name").as_string()));
+      for (const auto& parameter : list->as_array())
+        declared.insert(std::string(spec.resolve(parameter).at("name").as_string()));
     }
     EXPECT_EQ(named, declared) << text;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal, the host.
+// Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal, the
+// host.
 #include <algorithm>
 
 #include "api/e2b.h"
@@ -75,7 +76,8 @@ Task<Result<Answer>> create_key(Services& services, Call& call) {
   if (!call.who.admin() && (role == model::Role::kAdmin || tenant != call.tenant())) {
     co_return make_error(Code::kDenied, "a member's key can only make member keys of its own tenant");
   }
-  if (!services.identity.find_tenant(tenant)) co_return make_error(Code::kNotFound, "there is no tenant '{}'", tenant);
+  if (!services.identity.find_tenant(tenant))
+    co_return make_error(Code::kNotFound, "there is no tenant '{}'", tenant);
   CO_TRY(auto made, co_await services.identity.create_key(tenant, name, role));
   json::object out = key_json(made.row);
   out["key"] = made.text.reveal();
@@ -102,13 +104,15 @@ Task<Result<Answer>> create_tenant(Services& services, Call& call) {
   auto most = body.integer("maxSandboxes", 1, 1'000'000);
   if (name.empty()) body.refuse("name", "is required");
   CO_TRY_VOID(body.status());
-  CO_TRY(auto tenant, co_await services.identity.create_tenant(name, static_cast<std::uint32_t>(most.value_or(0))));
+  CO_TRY(auto tenant,
+         co_await services.identity.create_tenant(name, static_cast<std::uint32_t>(most.value_or(0))));
   co_return json_answer(201, tenant_json(tenant));
 }
 
 Task<Result<Answer>> templates(Services& services, Call& call) {
   json::array list;
-  for (const auto& row : services.catalog.list(call.tenant())) list.push_back(template_json(services.catalog, row));
+  for (const auto& row : services.catalog.list(call.tenant()))
+    list.push_back(template_json(services.catalog, row));
   json::object body;
   body["templates"] = std::move(list);
   co_return json_answer(200, body);
@@ -118,9 +122,12 @@ void read_limits(Fields& body, model::Limits& limits) {
   auto mib = [](std::int64_t value) { return static_cast<std::uint64_t>(value) * kMiB; };
   if (auto value = body.integer("memoryMB", 16, 1 << 20)) limits.memory_bytes = mib(*value);
   if (auto value = body.integer("diskMB", 16, 1 << 24)) limits.disk_bytes = mib(*value);
-  if (auto value = body.integer("cpuMillis", 10, 1'024'000)) limits.cpu_millis = static_cast<std::uint32_t>(*value);
-  if (auto value = body.integer("processes", 8, 4'000'000)) limits.processes = static_cast<std::uint32_t>(*value);
-  if (auto value = body.integer("openFiles", 64, 1'000'000)) limits.open_files = static_cast<std::uint32_t>(*value);
+  if (auto value = body.integer("cpuMillis", 10, 1'024'000))
+    limits.cpu_millis = static_cast<std::uint32_t>(*value);
+  if (auto value = body.integer("processes", 8, 4'000'000))
+    limits.processes = static_cast<std::uint32_t>(*value);
+  if (auto value = body.integer("openFiles", 64, 1'000'000))
+    limits.open_files = static_cast<std::uint32_t>(*value);
 }
 
 Task<Result<Answer>> register_template(Services& services, Call& call) {
@@ -132,11 +139,13 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
   if (!model::valid_uuid(request.build.id)) body.refuse("buildId", "must be a UUID in lower case");
   request.build.user = body.text("user", 64).value_or(request.build.user);
   request.build.workdir = body.text("workdir", kMaxPath).value_or(request.build.workdir);
-  if (request.build.workdir.empty() || request.build.workdir.front() != '/') body.refuse("workdir", "must be an absolute path");
+  if (request.build.workdir.empty() || request.build.workdir.front() != '/')
+    body.refuse("workdir", "must be an absolute path");
   request.build.envs = body.map("envs", 256, 8192).value_or(model::StringMap());
   read_limits(body, request.build.limits);
   request.is_public = body.boolean("public");
-  if (auto size = body.integer("poolSize", 0, kMaxPool)) request.pool_size = static_cast<std::uint32_t>(*size);
+  if (auto size = body.integer("poolSize", 0, kMaxPool))
+    request.pool_size = static_cast<std::uint32_t>(*size);
   auto ref = model::parse_template_ref(name);
   if (!ref) body.refuse("name", ref.error().message());
   CO_TRY_VOID(body.status());
@@ -170,7 +179,8 @@ json::object host_json(const control::SandboxService::Status& status) {
 Task<Result<Answer>> host(Services& services, Call&) {
   auto status = services.sandboxes.status();
   if (!status.runner_connected) {
-    co_return make_error(Code::kUnavailable, "the runner is not reachable, so nothing can be said about the host")
+    co_return make_error(Code::kUnavailable,
+                         "the runner is not reachable, so nothing can be said about the host")
         .with_word("runner_unavailable");
   }
   co_return json_answer(200, host_json(status));
@@ -204,11 +214,19 @@ Task<Result<Answer>> status(Services& services, Call&) {
   co_return json_answer(200, out);
 }
 
+Task<Result<Answer>> shutdown(Services& services, Call&) {
+  CO_TRY(std::size_t count, co_await services.sandboxes.end_all());
+  json::object out;
+  out["ended"] = count;
+  co_return json_answer(200, out);
+}
+
 }  // namespace
 
 std::vector<Route> own_routes() {
   return {
       {"GET", "/v1/status", Auth::kAdmin, Body::kNone, status},
+      {"POST", "/v1/shutdown", Auth::kAdmin, Body::kNone, shutdown},
       {"GET", "/v1/host", Auth::kKey, Body::kNone, host},
       {"GET", "/v1/sandboxes", Auth::kKey, Body::kNone, sandboxes},
       {"GET", "/v1/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, sandbox},

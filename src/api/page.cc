@@ -13,7 +13,8 @@ std::string encode_page(const PageEnd& end, bool ascending) {
 Result<std::optional<PageEnd>> read_page(const Call& call, bool ascending) {
   auto token = call.query_text("nextToken");
   if (!token || token->empty()) return std::optional<PageEnd>();
-  Error wrong = make_error(Code::kInvalid, "query nextToken: is not from an answer to this query").with_word("invalid_field");
+  Error wrong = make_error(Code::kInvalid, "query nextToken: is not from an answer to this query")
+                    .with_word("invalid_field");
   auto text = token->size() <= 256 ? base64url_decode(*token) : std::nullopt;
   if (!text) return wrong;
   std::size_t first = text->find("__");

@@ -41,7 +41,8 @@ constexpr char kBadUrl[] = "bad_url";
 Result<std::vector<std::string>> decode_params(std::vector<std::string> params) {
   for (std::string& param : params) {
     auto text = http::percent_decode(param);
-    if (!text || !valid_utf8(*text)) return make_error(Code::kInvalid, "path: bad percent-encoding").with_word(kBadUrl);
+    if (!text || !valid_utf8(*text))
+      return make_error(Code::kInvalid, "path: bad percent-encoding").with_word(kBadUrl);
     param = std::move(*text);
   }
   return params;
@@ -59,12 +60,14 @@ std::string Call::sandbox_id(std::size_t param) const {
   return text.substr(0, text.find('-'));
 }
 
-Result<std::optional<std::int64_t>> Call::query_number(std::string_view key, std::int64_t min, std::int64_t max) const {
+Result<std::optional<std::int64_t>> Call::query_number(std::string_view key, std::int64_t min,
+                                                       std::int64_t max) const {
   auto text = query_text(key);
   if (!text) return std::optional<std::int64_t>();
   auto number = parse_number<std::int64_t>(*text);
   if (!number || *number < min || *number > max) {
-    return make_error(Code::kInvalid, "query {}: must be an integer from {} to {}", key, min, max).with_word("invalid_field");
+    return make_error(Code::kInvalid, "query {}: must be an integer from {} to {}", key, min, max)
+        .with_word("invalid_field");
   }
   return std::optional<std::int64_t>(*number);
 }
@@ -96,7 +99,8 @@ Answer error_answer(const Error& error, std::optional<int> exact_status) {
   return answer;
 }
 
-Router::Router(Services& services, std::vector<Route> routes) : services_(services), routes_(std::move(routes)) {
+Router::Router(Services& services, std::vector<Route> routes)
+    : services_(services), routes_(std::move(routes)) {
   for (const Route& route : routes_) segments_.push_back(pattern_segments(route.pattern));
 }
 
@@ -111,7 +115,8 @@ Result<control::Principal> Router::authenticate(const http::RequestHead& head) c
   std::string_view key;
   if (auto header = head.headers.find("x-api-key")) {
     key = trim(*header);
-  } else if (auto bearer = head.headers.find("authorization"); bearer && equals_ignore_case(bearer->substr(0, 7), "bearer ")) {
+  } else if (auto bearer = head.headers.find("authorization");
+             bearer && equals_ignore_case(bearer->substr(0, 7), "bearer ")) {
     key = trim(bearer->substr(7));
   }
   if (key.empty()) return refuse("an API key is missing");
@@ -155,7 +160,8 @@ Task<Result<json::value>> Router::read_body(http::Exchange& exchange, Body wante
     co_return make_error(Code::kInvalid, "body: a JSON object is required").with_word("invalid_json");
   }
   CO_TRY(json::value value, parse_json(text));
-  if (!value.is_object()) co_return make_error(Code::kInvalid, "body: must be a JSON object").with_word("invalid_json");
+  if (!value.is_object())
+    co_return make_error(Code::kInvalid, "body: must be a JSON object").with_word("invalid_json");
   co_return value;
 }
 
@@ -174,10 +180,12 @@ Task<Result<Answer>> Router::answer(http::Exchange& exchange) {
     co_return refusal;
   }
   if (!found.route) {
-    co_return make_error(Code::kNotFound, "there is no {} {}", head.method, printable(head.path())).with_word("no_such_route");
+    co_return make_error(Code::kNotFound, "there is no {} {}", head.method, printable(head.path()))
+        .with_word("no_such_route");
   }
   if (found.route->auth == Auth::kAdmin && !call.who.admin()) {
-    co_return make_error(Code::kDenied, "this needs an admin key").with_hint("use a key that was made with role admin");
+    co_return make_error(Code::kDenied, "this needs an admin key")
+        .with_hint("use a key that was made with role admin");
   }
   CO_TRY(call.params, decode_params(std::move(found.params)));
   auto query = http::parse_query(head.query());

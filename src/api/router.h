@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Router: the API's one table of routes, and what is the same for all of them: who asks, how large a body may be,
-// how errors look. Every route of Atoll's API is a line in the table (api/routes.cc); tests are generated from it.
+// Router: the API's one table of routes, and what is the same for all of them: who asks, how large a body may
+// be, how errors look. Every route of Atoll's API is a line in the table (api/routes.cc); tests are generated
+// from it.
 #pragma once
 
 #include <functional>
@@ -47,13 +48,14 @@ struct Call {
   std::string sandbox_id(std::size_t param = 0) const;
   std::optional<std::string> query_text(std::string_view key) const { return http::query_value(query, key); }
   // A query number within bounds; nullopt when absent, kInvalid when wrong.
-  Result<std::optional<std::int64_t>> query_number(std::string_view key, std::int64_t min, std::int64_t max) const;
+  Result<std::optional<std::int64_t>> query_number(std::string_view key, std::int64_t min,
+                                                   std::int64_t max) const;
 };
 
 struct Answer {
   int status = 200;
   http::Headers headers;
-  std::string body;                             // JSON; empty for 204
+  std::string body;                              // JSON; empty for 204
   std::function<void()> on_undelivered = [] {};  // the client was gone before it could have the answer
 };
 Answer json_answer(int status, const json::value& body);
@@ -84,7 +86,7 @@ class Router {
   struct Match {
     const Route* route = nullptr;
     std::vector<std::string> params;  // still encoded
-    std::string allowed;  // methods of the path, for 405
+    std::string allowed;              // methods of the path, for 405
   };
   Task<Result<Answer>> answer(http::Exchange& exchange);
   Result<control::Principal> authenticate(const http::RequestHead& head) const;

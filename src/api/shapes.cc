@@ -32,7 +32,9 @@ json::object network_json(const model::SandboxRow& row) {
   return out;
 }
 
-json::value time_or_null(WallTime time) { return time.ms > 0 ? json::value(format_rfc3339(time)) : json::value(); }
+json::value time_or_null(WallTime time) {
+  return time.ms > 0 ? json::value(format_rfc3339(time)) : json::value();
+}
 
 // What create, get and list have in common.
 json::object identity(const model::SandboxRow& row) {
@@ -137,7 +139,9 @@ json::object metric(const control::MetricSample& sample, const model::SandboxRow
   return out;
 }
 
-std::string_view log_level(const model::Event& event) { return event.type == "sandbox.failed" ? "error" : "info"; }
+std::string_view log_level(const model::Event& event) {
+  return event.type == "sandbox.failed" ? "error" : "info";
+}
 
 json::object log_entry(const model::Event& event) {
   json::object out;

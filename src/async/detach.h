@@ -25,8 +25,8 @@ Task<> fill(std::shared_ptr<Handoff<T>> handoff, Task<Result<T>> task) {
 }
 }  // namespace detail
 
-// Runs `task` in `scope` and waits for its answer. Cancelling the caller does not cancel the task. A scope that has
-// been cancelled gives kCancelled.
+// Runs `task` in `scope` and waits for its answer. Cancelling the caller does not cancel the task. A scope
+// that has been cancelled gives kCancelled.
 template <class T>
 Task<Result<T>> finish_in(Scope& scope, std::string name, Task<Result<T>> task) {
   auto handoff = std::make_shared<detail::Handoff<T>>(co_await asio::this_coro::executor);

@@ -9,8 +9,8 @@
 
 namespace atl::async {
 
-// The answer of `task`, or kDeadline when `limit` passes first; `task` is then cancelled at the operation it waits in.
-// `what` names the task in the error.
+// The answer of `task`, or kDeadline when `limit` passes first; `task` is then cancelled at the operation it
+// waits in. `what` names the task in the error.
 template <class T>
 Task<Result<T>> within(Steady::duration limit, std::string what, Task<Result<T>> task) {
   using namespace asio::experimental::awaitable_operators;

@@ -4,7 +4,7 @@
 //
 // The environment variable ATOLL_FAULT names one place; the first thread that reaches it ends the whole process with
 // SIGKILL, so nothing is flushed, released or unwound. Names are "<operation>.<what has just happened>". A release is
-// compiled without these places. test/fault finds the names by searching the sources, so write them as plain literals.
+// compiled without these places. tests/fault finds the names by searching the sources, so write them as plain literals.
 #pragma once
 
 namespace atl {

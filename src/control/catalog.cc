@@ -18,7 +18,9 @@ Error unknown_template(std::string_view name) {
       .with_hint("'atoll template list' shows what there is; 'atoll up' builds 'base' at its first start");
 }
 
-bool may_use(const model::Template& row, const std::string& tenant) { return row.is_public || row.tenant == tenant; }
+bool may_use(const model::Template& row, const std::string& tenant) {
+  return row.is_public || row.tenant == tenant;
+}
 
 }  // namespace
 
@@ -86,7 +88,8 @@ Result<void> Catalog::check_files(const std::string& build) const {
           .with_word("build_missing")
           .with_hint("put the finished build in place first ('atoll template build' does)");
     }
-    if (!S_ISREG(info.st_mode)) return make_error(Code::kInvalid, "build {}: {} is no regular file", build, path);
+    if (!S_ISREG(info.st_mode))
+      return make_error(Code::kInvalid, "build {}: {} is no regular file", build, path);
   }
   return {};
 }
@@ -94,7 +97,8 @@ Result<void> Catalog::check_files(const std::string& build) const {
 Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   CO_TRY_VOID(check_files(request.build.id));
   if (builds_.count(request.build.id)) {
-    co_return make_error(Code::kExists, "build {} is registered already; builds are immutable", request.build.id);
+    co_return make_error(Code::kExists, "build {} is registered already; builds are immutable",
+                         request.build.id);
   }
   model::Template row;
   for (const auto& [id, known] : templates_) {
@@ -102,7 +106,8 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   }
   if (row.id.empty()) {
     if (templates_.size() >= kMaxTemplates) {
-      co_return make_error(Code::kExhausted, "there are {} templates already", templates_.size()).with_word("quota");
+      co_return make_error(Code::kExhausted, "there are {} templates already", templates_.size())
+          .with_word("quota");
     }
     row.id = random_base36(20);
     row.tenant = request.tenant;
@@ -117,7 +122,8 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   row.updated_at = clock_.now();
   row.tags[request.name.tag] = request.build.id;
   if (row.tags.size() > kMaxTags) {
-    co_return make_error(Code::kExhausted, "template '{}' has {} tags already", row.alias, kMaxTags).with_word("quota");
+    co_return make_error(Code::kExhausted, "template '{}' has {} tags already", row.alias, kMaxTags)
+        .with_word("quota");
   }
   request.build.template_id = row.id;
   request.build.created_at = row.updated_at;
@@ -128,7 +134,8 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
 
 // Memory first, so that two registrations at the same time do not take each other's tags away.
 Task<Result<void>> Catalog::publish(model::Template row, model::Build build) {
-  auto before = templates_.find(row.id) == templates_.end() ? std::nullopt : std::optional(templates_[row.id]);
+  auto before =
+      templates_.find(row.id) == templates_.end() ? std::nullopt : std::optional(templates_[row.id]);
   templates_[row.id] = row;
   builds_[build.id] = build;
   auto job = [row, build](store::Connection& db) -> Result<void> {

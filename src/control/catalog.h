@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Catalog: templates and their builds, in memory and in the store. The files of a build are put in place by the
-// builder, under <templates>/<build>/; the catalog only checks that they are there. Use from the control loop.
+// Catalog: templates and their builds, in memory and in the store. The files of a build are put in place by
+// the builder, under <templates>/<build>/; the catalog only checks that they are there. Use from the control
+// loop.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,8 @@ class Catalog {
   // Called after each change of templates or tags; the pool follows it.
   void on_change(std::function<void()> call) { changed_ = std::move(call); }
 
-  // By name, name:tag or template id. kNotFound for what `tenant` may not use, the same as for what does not exist.
+  // By name, name:tag or template id. kNotFound for what `tenant` may not use, the same as for what does not
+  // exist.
   Result<Resolved> resolve(const std::string& tenant, std::string_view reference) const;
   const model::Template* find(const std::string& tenant, std::string_view name_or_id) const;
   const model::Build* build(const std::string& id) const;
@@ -44,12 +46,13 @@ class Catalog {
     std::optional<std::uint32_t> pool_size;
     model::Build build;
   };
-  // Makes the template when its name is new, adds the build, and points the tag to it. kInvalid when the build's
-  // files are missing.
+  // Makes the template when its name is new, adds the build, and points the tag to it. kInvalid when the
+  // build's files are missing.
   Task<Result<model::Template>> register_build(NewBuild request);
   // Removes a template of `tenant` with all its builds; their files stay, they belong to the builder.
   Task<Result<model::Template>> remove(std::string tenant, std::string name_or_id);
-  void count_spawn(const std::string& template_id, WallTime at);  // in memory; the store does so with the create
+  void count_spawn(const std::string& template_id,
+                   WallTime at);  // in memory; the store does so with the create
 
  private:
   static constexpr std::size_t kMaxTemplates = 10'000;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control is killed at each of its named crash points, by itself, in the middle of a day's work; then started again.
-// The runner (a fake one, in the test's own process) lives on. Afterwards the two must agree, nothing may be left over,
-// and what was acknowledged must be true. Invariants I1, I3 and I4 of the fault corpus.
+// Control is killed at each of its named crash points, by itself, in the middle of a day's work; then started
+// again. The runner (a fake one, in the test's own process) lives on. Afterwards the two must agree, nothing
+// may be left over, and what was acknowledged must be true. Invariants I1, I3 and I4 of the fault corpus.
 //
 // The work runs in a child: this same program, started with the filter CrashChild.*.
 #include <gtest/gtest.h>
@@ -57,7 +57,8 @@ class Child {
     model::NetworkRules rules;
     rules.deny.push_back(*model::parse_cidr("9.9.9.9"));
     report("dying " + doomed);
-    (void)world_.run(world_.service->set_network(world_.tenant, doomed, rules));  // the fake runner then lets it die
+    (void)world_.run(
+        world_.service->set_network(world_.tenant, doomed, rules));  // the fake runner then lets it die
     world_.until([&] { return !world_.service->get(world_.tenant, doomed).ok(); });
     std::string brief = create({}, std::chrono::seconds(5));
     report("dying " + brief);
@@ -87,7 +88,8 @@ class Child {
  private:
   struct Service {
     void set_timeout_and_report(World& world, const std::string& id) const {
-      auto done = world.run(world.service->set_timeout(world.tenant, id, std::chrono::seconds(777), SandboxService::Extend::kReplace));
+      auto done = world.run(world.service->set_timeout(world.tenant, id, std::chrono::seconds(777),
+                                                       SandboxService::Extend::kReplace));
       if (done) report("timeout " + id);
     }
   };
@@ -134,7 +136,8 @@ std::set<std::string> fault_points() {
     std::ifstream file(entry.path());
     std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     if (entry.path().filename() == "crash_test.cc") continue;
-    for (std::sregex_iterator it(text.begin(), text.end(), kFault), end; it != end; ++it) names.insert((*it)[1]);
+    for (std::sregex_iterator it(text.begin(), text.end(), kFault), end; it != end; ++it)
+      names.insert((*it)[1]);
   }
   return names;
 }
@@ -196,7 +199,8 @@ class CrashTest : public ::testing::Test {
       bool may_be_gone = killing.count(id) || dying.count(id);
       EXPECT_TRUE(running.count(id) || may_be_gone) << what << ": " << id << " was acknowledged and is lost";
     }
-    for (const auto& id : killed) EXPECT_FALSE(running.count(id)) << what << ": " << id << " was killed and runs";
+    for (const auto& id : killed)
+      EXPECT_FALSE(running.count(id)) << what << ": " << id << " was killed and runs";
     for (const auto& id : running) {
       EXPECT_TRUE(runner_.entries.count(id)) << what << ": " << id << " does not run";
     }
@@ -214,7 +218,8 @@ class CrashTest : public ::testing::Test {
   pid_t spawn(const std::string& test, const std::string& fault, int runner, int lines) {
     std::string filter = "--gtest_filter=CrashChild.DISABLED_" + test;
     std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-    std::vector<std::string> environment{"ATOLL_CRASH_DIR=" + directory_.string(), "ATOLL_FAULT=" + fault, "PATH=/usr/bin"};
+    std::vector<std::string> environment{"ATOLL_CRASH_DIR=" + directory_.string(), "ATOLL_FAULT=" + fault,
+                                         "PATH=/usr/bin"};
     std::vector<char*> env, argv;
     for (auto& text : environment) env.push_back(text.data());
     env.push_back(nullptr);
@@ -236,7 +241,8 @@ class CrashTest : public ::testing::Test {
   void read_lines(int fd) {
     std::string text;
     char buffer[4096];
-    for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(got));
+    for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(got));
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines_.insert(line);
   }
@@ -246,10 +252,12 @@ class CrashAt : public CrashTest, public ::testing::WithParamInterface<std::stri
 
 TEST_P(CrashAt, NothingIsLostAndNothingIsLeft) {
   const std::string& fault = GetParam();
-  bool only_in_recovery = fault.rfind("reconcile.", 0) == 0 && fault != "reconcile.listed" && fault != "reconcile.loaded" && fault != "reconcile.done";
+  bool only_in_recovery = fault.rfind("reconcile.", 0) == 0 && fault != "reconcile.listed" &&
+                          fault != "reconcile.loaded" && fault != "reconcile.done";
   if (!only_in_recovery) {
     int status = run_child("Work", fault);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << fault << " was not reached: status " << status;
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        << fault << " was not reached: status " << status;
   } else {
     (void)run_child("Work", "create.started");
     runner_.entries["iorphan00000000000000"] = test::FakeRunner::Entry();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// create: claim a ready sandbox or launch one, make it the tenant's, hand over its identity, and only then say so.
+// create: claim a ready sandbox or launch one, make it the tenant's, hand over its identity, and only then
+// say so.
 #include <algorithm>
 
 #include "async/detach.h"
@@ -40,7 +41,8 @@ Result<void> SandboxService::require_tier(model::Tier tier) const {
   if (!runner_.connected()) {
     return make_error(Code::kUnavailable, "the runner is not reachable, so no sandbox can be started")
         .with_word("runner_unavailable")
-        .with_hint("check that atoll-runner runs (atoll status); sandboxes that run already are not affected");
+        .with_hint(
+            "check that atoll-runner runs (atoll status); sandboxes that run already are not affected");
   }
   if (!(runner_.hello().tiers & (1u << static_cast<unsigned>(tier)))) {
     return isolation_unavailable(tier, "this host's runner does not offer it");
@@ -50,7 +52,8 @@ Result<void> SandboxService::require_tier(model::Tier tier) const {
 
 // The work goes on even when the client goes away in the middle: half a create would leave an orphan.
 Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
-  if (stopping_ || closed_) co_return make_error(Code::kUnavailable, "shutting down").with_word("runner_unavailable");
+  if (stopping_ || closed_)
+    co_return make_error(Code::kUnavailable, "shutting down").with_word("runner_unavailable");
   co_return co_await async::finish_in(scope_, "create", create_now(std::move(spec)));
 }
 
@@ -126,7 +129,8 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
 Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant) {
   auto place = quota_->reserve(tenant, limit_of(tenant));
   if (place || place.error().word() != "capacity") co_return place;
-  auto pool = std::find_if(pools_.begin(), pools_.end(), [](const auto& entry) { return !entry.second.ready.empty(); });
+  auto pool = std::find_if(pools_.begin(), pools_.end(),
+                           [](const auto& entry) { return !entry.second.ready.empty(); });
   if (pool == pools_.end()) co_return place;
   LivePtr victim = pool->second.ready.back();
   pool->second.ready.pop_back();
@@ -218,7 +222,9 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   Step step;
   step.event = "sandbox.created";
   step.message = "sandbox created";
-  step.data = event_data({{"template", live->row.alias}, {"build", live->row.build}, {"isolation", model::tier_name(live->row.tier)}});
+  step.data = event_data({{"template", live->row.alias},
+                          {"build", live->row.build},
+                          {"isolation", model::tier_name(live->row.tier)}});
   step.count_spawn = true;
   auto moved = co_await move(live, model::State::kRunning, std::move(step));
   FAULT("create.running_written");

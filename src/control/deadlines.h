@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deadlines: what ends when, in order of time. Times are monotonic milliseconds of this boot, as stored in the rows.
+// Deadlines: what ends when, in order of time. Times are monotonic milliseconds of this boot, as stored in
+// the rows.
 #pragma once
 
 #include <cstdint>

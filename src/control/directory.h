@@ -23,11 +23,11 @@ struct Route {
   std::string sandbox;
   std::uint64_t generation = 0;
   model::State state = model::State::kRunning;
-  std::string interface;            // bind to it, then connect to model::kGuestAddress
-  Secret access_token;              // empty when the sandbox is not secured
-  Secret traffic_token;             // empty when public traffic is allowed
-  std::string mask_request_host;    // empty: pass the Host on; "${PORT}" is replaced
-  Secret internal_token;            // hex, for internal calls to the guest daemon
+  std::string interface;          // bind to it, then connect to model::kGuestAddress
+  Secret access_token;            // empty when the sandbox is not secured
+  Secret traffic_token;           // empty when public traffic is allowed
+  std::string mask_request_host;  // empty: pass the Host on; "${PORT}" is replaced
+  Secret internal_token;          // hex, for internal calls to the guest daemon
 };
 using RoutePtr = std::shared_ptr<const Route>;
 
@@ -39,9 +39,10 @@ class Directory {
   // For signed URLs that name no sandbox: the live sandbox whose token makes `signature` (e2b-protocol 7.2).
   virtual RoutePtr find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
                                      std::string_view expiration, std::string_view signature) const = 0;
-  // Called with the sandbox id and generation when a sandbox stops being reachable: open connections into it must
-  // be broken off, not ended cleanly. The returned handle unsubscribes when it is destroyed.
-  virtual std::shared_ptr<void> on_gone(std::function<void(std::string_view sandbox, std::uint64_t generation)> call) = 0;
+  // Called with the sandbox id and generation when a sandbox stops being reachable: open connections into it
+  // must be broken off, not ended cleanly. The returned handle unsubscribes when it is destroyed.
+  virtual std::shared_ptr<void> on_gone(
+      std::function<void(std::string_view sandbox, std::uint64_t generation)> call) = 0;
 };
 
 }  // namespace atl::control

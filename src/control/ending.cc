@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a sandbox ends, whatever the reason: unreachable at once, intent written, the runner asked until the kernel has
-// let go of everything, result written. One task per sandbox that ends; it survives the loss of the runner.
+// How a sandbox ends, whatever the reason: unreachable at once, intent written, the runner asked until the
+// kernel has let go of everything, result written. One task per sandbox that ends; it survives the loss of
+// the runner.
 #include <sys/wait.h>
 
 #include "control/service_impl.h"
@@ -16,7 +17,8 @@ constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
 std::string exit_reason(const wire::ExitedEvent& event) {
   if (event.oom_kills > 0) return "the sandbox ran out of memory and its guest daemon was killed";
   if (event.wait_status < 0) return "the guest daemon is gone";
-  if (WIFSIGNALED(event.wait_status)) return fmt::format("the guest daemon was ended by signal {}", WTERMSIG(event.wait_status));
+  if (WIFSIGNALED(event.wait_status))
+    return fmt::format("the guest daemon was ended by signal {}", WTERMSIG(event.wait_status));
   return fmt::format("the guest daemon ended with exit code {}", WEXITSTATUS(event.wait_status));
 }
 
@@ -48,9 +50,12 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
       step.data = event_data({{"outcome", ending.outcome}});
     }
     if (live->row.state != model::State::kStopping) {
-      auto moved = co_await move(live, failed ? model::State::kFailed : model::State::kStopping, std::move(step));
+      model::State next = failed ? model::State::kFailed : model::State::kStopping;
+      auto moved = co_await move(live, next, std::move(step));
       // A full disk must not keep a sandbox alive. If control dies now, the runner's list tells the rest.
-      if (!moved) log::warn("could not write the end of a sandbox", {{"id", live->row.id}, {"what", moved.error().message()}});
+      if (!moved)
+        log::warn("could not write the end of a sandbox",
+                  {{"id", live->row.id}, {"what", moved.error().message()}});
     }
     FAULT("end.intent_written");
   }
@@ -81,7 +86,8 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
   live->changed.notify_all();
   stopped_.notify_all();
   if (!catalog_.build(live->row.build)) ask_for_refill();  // its build may be unused now
-  log::info("sandbox ended", {{"id", live->row.id}, {"outcome", live->row.outcome}, {"reason", live->row.reason}});
+  log::info("sandbox ended",
+            {{"id", live->row.id}, {"outcome", live->row.outcome}, {"reason", live->row.reason}});
 }
 
 // Success when the runner holds nothing of it, also because it never knew it.
@@ -91,8 +97,8 @@ Task<Result<void>> SandboxService::release_once(LivePtr live) {
   co_return std::move(stopped).error();
 }
 
-// Writes the last row. It is not given up: as long as it is not written the row counts as ending, and the next start
-// of control would finish it again.
+// Writes the last row. It is not given up: as long as it is not written the row counts as ending, and the
+// next start of control would finish it again.
 Task<> SandboxService::write_end(LivePtr live, Ending ending) {
   Step step;
   if (!live->released) step.intent = model::Operation::kRelease;
@@ -116,9 +122,11 @@ Task<> SandboxService::write_end(LivePtr live, Ending ending) {
       if (live->released) live->release_error.reset();
       co_return;
     }
-    log::warn("could not write the end of a sandbox", {{"id", live->row.id}, {"what", saved.error().message()}});
+    log::warn("could not write the end of a sandbox",
+              {{"id", live->row.id}, {"what", saved.error().message()}});
     live->release_error = std::move(saved).error();
     live->changed.notify_all();
+    if (!live->released) co_return;  // letting go matters more, and the row is written again after that
     co_await async::sleep_for(retry);
     retry = std::min(retry * 2, kMaxRetry);
   }
@@ -147,9 +155,11 @@ Task<Result<std::size_t>> SandboxService::end_all() {
   while (creating_ > 0 || !live_.empty()) {
     std::vector<LivePtr> all;
     for (const auto& [id, live] : live_) all.push_back(live);
-    for (const LivePtr& live : all) begin_end(live, Ending{model::kOutcomeShutDown, "Atoll was stopped", model::State::kStopped});
+    for (const LivePtr& live : all)
+      begin_end(live, Ending{model::kOutcomeShutDown, "Atoll was stopped", model::State::kStopped});
     bool ended = co_await stopped_.wait_until(limit);
-    if (!ended) co_return make_error(Code::kDeadline, "{} sandboxes have not ended within a minute", live_.size());
+    if (!ended)
+      co_return make_error(Code::kDeadline, "{} sandboxes have not ended within a minute", live_.size());
   }
   co_return count;
 }
@@ -157,7 +167,8 @@ Task<Result<std::size_t>> SandboxService::end_all() {
 void SandboxService::abandon(const std::string& id) {
   auto found = live_.find(id);
   if (found == live_.end()) return;
-  begin_end(found->second, Ending{model::kOutcomeKilled, "the client was gone before it was created", model::State::kStopped});
+  begin_end(found->second, Ending{model::kOutcomeKilled, "the client was gone before it was created",
+                                  model::State::kStopped});
 }
 
 void SandboxService::handle_exit(const wire::ExitedEvent& event) {

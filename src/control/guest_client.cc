@@ -71,7 +71,8 @@ Task<Result<void>> GuestClient::wait_until_up() {
   request.method = "GET";
   request.target = "/health";
   request.authority = "guest";
-  auto answer = co_await async::within(kUpLimit, "guest health", http::fetch(client_, request, std::string(), kMaxAnswer));
+  auto answer = co_await async::within(kUpLimit, "guest health",
+                                       http::fetch(client_, request, std::string(), kMaxAnswer));
   if (!answer) co_return unreachable(std::move(answer).error());
   if (answer->head.status != 204) {
     co_return unreachable(make_error(Code::kUnavailable, "health answered {}", answer->head.status));
@@ -88,14 +89,16 @@ Task<Result<http::Answer>> GuestClient::post_init(std::string body) {
   request.headers.add("content-type", "application/json");
   request.has_body = true;
   request.content_length = body.size();
-  co_return co_await async::within(kInitLimit, "guest init", http::fetch(client_, request, std::move(body), kMaxAnswer));
+  co_return co_await async::within(kInitLimit, "guest init",
+                                   http::fetch(client_, request, std::move(body), kMaxAnswer));
 }
 
 Task<Result<void>> GuestClient::init(GuestIdentity identity) {
   std::string body = init_body(identity);
   auto answer = co_await post_init(body);
   if (!answer && answer.error().code() != Code::kDeadline) {
-    // The kept connection may have been closed while the sandbox waited for its tenant. The call may be repeated.
+    // The kept connection may have been closed while the sandbox waited for its tenant. The call may be
+    // repeated.
     client_->close_idle();
     answer = co_await post_init(std::move(body));
   }

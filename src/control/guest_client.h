@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GuestClient: control's own calls to the guest daemon of one sandbox (proto/guest.md). Its answers are hostile bytes.
+// GuestClient: control's own calls to the guest daemon of one sandbox (proto/guest.md). Its answers are
+// hostile bytes.
 #pragma once
 
 #include "http/client.h"

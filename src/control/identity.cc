@@ -38,7 +38,8 @@ Result<void> Identity::load() {
   return {};
 }
 
-Identity::NewKey Identity::make_key(const std::string& tenant, const std::string& name, model::Role role) const {
+Identity::NewKey Identity::make_key(const std::string& tenant, const std::string& name,
+                                    model::Role role) const {
   NewKey made;
   std::string text = "e2b_" + random_hex(20);
   made.row.id = random_uuid();
@@ -52,8 +53,8 @@ Identity::NewKey Identity::make_key(const std::string& tenant, const std::string
   return made;
 }
 
-// The file is written first: a crash in between leaves a file with a key that does not count yet, and the next start
-// replaces it. The other way round the only admin key could be lost.
+// The file is written first: a crash in between leaves a file with a key that does not count yet, and the
+// next start replaces it. The other way round the only admin key could be lost.
 Result<void> Identity::bootstrap(const std::string& path) {
   if (!tenants_.empty()) return {};
   model::Tenant tenant{random_uuid(), "default", 0, clock_.now()};

@@ -27,10 +27,12 @@ class Identity {
   Identity(store::Database& db, Clock& clock) : db_(db), clock_(clock) {}
   // Reads everything; blocking, once at start.
   Result<void> load();
-  // With no tenant yet: makes tenant `default` and an admin key, and writes the key to `path` (0600). Blocking.
+  // With no tenant yet: makes tenant `default` and an admin key, and writes the key to `path` (0600).
+  // Blocking.
   Result<void> bootstrap(const std::string& path);
 
-  // nullopt when the key is unknown. Keys are looked up by their hash, so timing tells nothing about their text.
+  // nullopt when the key is unknown. Keys are looked up by their hash, so timing tells nothing about their
+  // text.
   std::optional<Principal> authenticate(std::string_view key) const;
 
   struct NewKey {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live: one sandbox that is not over yet, as control holds it in memory. Its row is the truth that goes to the store;
-// the rest can be made anew after a restart.
+// Live: one sandbox that is not over yet, as control holds it in memory. Its row is the truth that goes to
+// the store; the rest can be made anew after a restart.
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ struct MetricSample {
 // How a sandbox ends: what its row will say.
 struct Ending {
   std::string outcome = model::kOutcomeKilled;
-  std::string reason;                      // for people, empty when it was asked for
+  std::string reason;                          // for people, empty when it was asked for
   model::State last = model::State::kStopped;  // or kFailed, entered at once
 };
 
@@ -46,10 +46,10 @@ struct Live {
   std::uint64_t last_cpu_us = 0;
   std::optional<Steady::time_point> last_cpu_at;
 
-  bool pooled = false;                 // launched for the pool: started with the policy `open`
-  bool adopted = false;                // the runner's list or answer has confirmed it: later lists must show it
-  bool ending = false;                 // no way back; the end task runs
-  bool released = false;               // the runner holds nothing of it any more
+  bool pooled = false;    // launched for the pool: started with the policy `open`
+  bool adopted = false;   // the runner's list or answer has confirmed it: later lists must show it
+  bool ending = false;    // no way back; the end task runs
+  bool released = false;  // the runner holds nothing of it any more
   std::optional<Error> release_error;  // why the last attempt to release it failed
   async::Event changed;                // of any of these
 };

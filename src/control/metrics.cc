@@ -19,7 +19,9 @@ Task<> SandboxService::sample_one(LivePtr live) {
   sample.at = clock_.now();
   if (live->last_cpu_at && now > *live->last_cpu_at && stats->cpu_us >= live->last_cpu_us) {
     auto passed = std::chrono::duration_cast<std::chrono::microseconds>(now - *live->last_cpu_at).count();
-    if (passed > 0) sample.cpu_pct = 100.0 * static_cast<double>(stats->cpu_us - live->last_cpu_us) / static_cast<double>(passed);
+    if (passed > 0)
+      sample.cpu_pct =
+          100.0 * static_cast<double>(stats->cpu_us - live->last_cpu_us) / static_cast<double>(passed);
   }
   live->last_cpu_at = now;
   live->last_cpu_us = stats->cpu_us;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pool: sandboxes launched ahead, per build that a template's tag `default` names. Refilled off the critical
-// path, drained when their template changes or goes.
+// The pool: sandboxes launched ahead, per build that a template's tag `default` names. Refilled off the
+// critical path, drained when their template changes or goes.
 #include <algorithm>
 
 #include "base/random.h"
@@ -11,7 +11,8 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kMaxLaunching = 2;  // at a time per build: more only compete for the same cores
-constexpr Steady::duration kQuiet = std::chrono::milliseconds(15);  // no create in this time: the critical path is free
+constexpr Steady::duration kQuiet =
+    std::chrono::milliseconds(15);  // no create in this time: the critical path is free
 constexpr Steady::duration kMaxFailureWait = std::chrono::seconds(30);
 constexpr Steady::duration kIdleCheck = std::chrono::seconds(30);
 
@@ -22,7 +23,8 @@ Steady::duration failure_wait(std::uint32_t failures) {
 
 }  // namespace
 
-// How many sandboxes of which build to keep ready. Templates used last come first when there is not room for all.
+// How many sandboxes of which build to keep ready. Templates used last come first when there is not room for
+// all.
 std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() const {
   std::vector<const model::Template*> order;
   for (const auto& [id, base] : catalog_.all()) order.push_back(&base);
@@ -41,7 +43,8 @@ std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() con
   return plan;
 }
 
-// A build that no template has and no sandbox uses any more: the runner closes its image, so that its files can go.
+// A build that no template has and no sandbox uses any more: the runner closes its image, so that its files
+// can go.
 void SandboxService::forget_unused_builds() {
   std::set<std::string> gone;
   for (const std::string& build : used_builds_) {
@@ -57,7 +60,8 @@ void SandboxService::forget_unused_builds() {
 
 Task<> SandboxService::forget_build(std::string build) {
   auto done = co_await runner_.forget_build(build);
-  if (!done) log::warn("the runner could not forget a build", {{"build", build}, {"what", done.error().message()}});
+  if (!done)
+    log::warn("the runner could not forget a build", {{"build", build}, {"what", done.error().message()}});
 }
 
 void SandboxService::ask_for_refill() { refill_.notify_all(); }
@@ -103,7 +107,8 @@ Task<> SandboxService::launch_ready(std::string template_id, std::string build) 
   } else {
     pool.not_before = Steady::now() + failure_wait(pool.failures++);
     if (launched.error().word() != "capacity") {
-      log::warn("could not launch a sandbox for the pool", {{"build", build}, {"what", launched.error().message()}});
+      log::warn("could not launch a sandbox for the pool",
+                {{"build", build}, {"what", launched.error().message()}});
     }
   }
   stopped_.notify_all();
@@ -139,7 +144,8 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, s
   if (ready && !live->ending) ready = co_await move(live, model::State::kReady, Step());
   FAULT("pool.ready_written");
   if (ready && !live->ending) co_return live;
-  Error why = ready ? make_error(Code::kUnavailable, "it ended: {}", live->row.reason) : std::move(ready).error();
+  Error why =
+      ready ? make_error(Code::kUnavailable, "it ended: {}", live->row.reason) : std::move(ready).error();
   begin_end(live, Ending{model::kOutcomeCreateFailed, why.message(), model::State::kStopped});
   co_return why;
 }
@@ -148,7 +154,8 @@ Task<> SandboxService::refill_loop() {
   co_await async::asio::this_coro::throw_if_cancelled(false);
   while (!stopping_) {
     auto quiet_at = last_create_ + kQuiet;
-    bool any_ready = std::any_of(pools_.begin(), pools_.end(), [](const auto& entry) { return !entry.second.ready.empty(); });
+    bool any_ready = std::any_of(pools_.begin(), pools_.end(),
+                                 [](const auto& entry) { return !entry.second.ready.empty(); });
     if (Steady::now() < quiet_at && (creating_ > 0 || any_ready)) {
       co_await async::sleep_for(quiet_at - Steady::now());
       if (any_ready) continue;

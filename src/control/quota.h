@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quota: how many sandboxes each tenant and the host hold right now. A place is reserved before anything is made and
-// given back by the reservation's end, so the counters cannot drift from what exists.
+// Quota: how many sandboxes each tenant and the host hold right now. A place is reserved before anything is
+// made and given back by the reservation's end, so the counters cannot drift from what exists.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,14 @@ class Quota : public std::enable_shared_from_this<Quota> {
 
    private:
     friend class Quota;
-    Place(std::shared_ptr<Quota> quota, std::string tenant) : quota_(std::move(quota)), tenant_(std::move(tenant)) {}
+    Place(std::shared_ptr<Quota> quota, std::string tenant)
+        : quota_(std::move(quota)), tenant_(std::move(tenant)) {}
     std::shared_ptr<Quota> quota_;
     std::string tenant_;
   };
 
-  // kExhausted with the word `quota` when the tenant has `tenant_limit` already; kUnavailable with the word `capacity`
-  // when the host is full. An empty tenant is the pool.
+  // kExhausted with the word `quota` when the tenant has `tenant_limit` already; kUnavailable with the word
+  // `capacity` when the host is full. An empty tenant is the pool.
   Result<Place> reserve(const std::string& tenant, std::uint32_t tenant_limit);
   // For what exists already, at start: never refused.
   Place adopt(const std::string& tenant);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reconcile: after a restart of control, or of the runner, the store's rows and the runner's list are compared until
-// each sandbox is either known to both or gone from both. Each step may be repeated.
+// Reconcile: after a restart of control, or of the runner, the store's rows and the runner's list are
+// compared until each sandbox is either known to both or gone from both. Each step may be repeated.
 #include <set>
 
 #include "control/service_impl.h"
@@ -30,7 +30,8 @@ Result<Loaded> read_all(store::Connection& db, const std::string& boot_id) {
 }  // namespace
 
 Result<void> SandboxService::load() {
-  TRY(Loaded loaded, db_.run_blocking([boot = options_.boot_id](store::Connection& db) { return read_all(db, boot); }));
+  TRY(Loaded loaded,
+      db_.run_blocking([boot = options_.boot_id](store::Connection& db) { return read_all(db, boot); }));
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
   for (auto& stored : loaded.sandboxes) {
@@ -76,7 +77,8 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
       return;
     default:
       // Nobody was told that it exists: undone.
-      begin_end(live, Ending{model::kOutcomeInterrupted, "atoll-control was restarted half way", model::State::kStopped});
+      begin_end(live, Ending{model::kOutcomeInterrupted, "atoll-control was restarted half way",
+                             model::State::kStopped});
   }
 }
 
@@ -99,7 +101,8 @@ Task<> SandboxService::reconcile() {
     if (found == live_.end() || found->second->ending) continue;
     auto pool = pools_.find(found->second->row.build);
     if (pool != pools_.end()) std::erase(pool->second.ready, found->second);
-    begin_end(found->second, Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
+    begin_end(found->second,
+              Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
   }
   FAULT("reconcile.done");
   reconciled_ = true;
@@ -136,7 +139,8 @@ Task<> SandboxService::stop_orphan(LivePtr orphan) {
   if (released) {
     log::warn("stopped a sandbox that no row knows", {{"id", orphan->row.id}});
   } else {
-    log::warn("could not stop a sandbox that no row knows", {{"id", orphan->row.id}, {"what", released.error().message()}});
+    log::warn("could not stop a sandbox that no row knows",
+              {{"id", orphan->row.id}, {"what", released.error().message()}});
   }
 }
 

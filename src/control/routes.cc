@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directory side of SandboxService: which sandboxes can be reached, and who is told when one no longer can.
+// The directory side of SandboxService: which sandboxes can be reached, and who is told when one no longer
+// can.
 #include "base/bytes.h"
 #include "control/service_impl.h"
 
@@ -22,8 +23,8 @@ RoutePtr make_route(const model::SandboxRow& row) {
 }
 
 // e2b-protocol 7.2: "v1_" + base64(SHA-256("path:operation:user:token[:expiration]")) without padding.
-std::string sign(std::string_view path, std::string_view operation, std::string_view user, std::string_view token,
-                 std::string_view expiration) {
+std::string sign(std::string_view path, std::string_view operation, std::string_view user,
+                 std::string_view token, std::string_view expiration) {
   std::string text = fmt::format("{}:{}:{}:{}", path, operation, user, token);
   if (!expiration.empty()) text += fmt::format(":{}", expiration);
   return "v1_" + base64_encode(sha256(text), Padding::kNone);
@@ -56,8 +57,9 @@ RoutePtr SandboxService::find(std::string_view sandbox) const {
   return found == live_.end() ? nullptr : found->second->route;
 }
 
-RoutePtr SandboxService::find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
-                                           std::string_view expiration, std::string_view signature) const {
+RoutePtr SandboxService::find_by_signature(std::string_view path, std::string_view operation,
+                                           std::string_view user, std::string_view expiration,
+                                           std::string_view signature) const {
   for (const auto& [tenant, index] : running_) {
     for (const auto& [key, live] : index) {
       if (live->row.access_token.empty()) continue;

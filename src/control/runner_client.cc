@@ -26,7 +26,8 @@ std::string to_bytes(const Message& message) {
 template <class Message>
 Result<Message> from_bytes(const std::string& bytes) {
   if (bytes.size() != sizeof(Message)) {
-    return make_error(Code::kCorrupt, "the runner sent {} bytes where {} were due", bytes.size(), sizeof(Message));
+    return make_error(Code::kCorrupt, "the runner sent {} bytes where {} were due", bytes.size(),
+                      sizeof(Message));
   }
   Message message;
   std::memcpy(&message, bytes.data(), sizeof message);
@@ -35,7 +36,8 @@ Result<Message> from_bytes(const std::string& bytes) {
 
 Result<void> check_status(const wire::Status& status) {
   if (status.ok == 1) return {};
-  Code code = status.code <= static_cast<std::uint8_t>(Code::kCorrupt) ? static_cast<Code>(status.code) : Code::kInternal;
+  Code code = status.code <= static_cast<std::uint8_t>(Code::kCorrupt) ? static_cast<Code>(status.code)
+                                                                       : Code::kInternal;
   Error error(code, status.message.str());
   std::string word = status.word.str();
   if (word.empty()) return std::move(error).with_hint(status.hint.str());
@@ -90,7 +92,8 @@ Task<> RunnerClient::run() {
 Task<Result<void>> RunnerClient::serve_connection() {
   CO_TRY(connection_, co_await connect_());
   scope_.spawn("runner replies", read_loop(connection_));
-  auto answer = co_await call<wire::HelloReply>(wire::Empty(), wire::Type::kHello, wire::Type::kHelloReply, kQuick);
+  auto answer =
+      co_await call<wire::HelloReply>(wire::Empty(), wire::Type::kHello, wire::Type::kHelloReply, kQuick);
   if (!answer) {
     drop_connection();
     co_return std::move(answer).error();
@@ -161,10 +164,12 @@ void RunnerClient::take_message(const std::string& message) {
 }
 
 template <class Request>
-Task<Result<RunnerClient::WaiterPtr>> RunnerClient::exchange(Request request, wire::Type type, Steady::duration limit) {
+Task<Result<RunnerClient::WaiterPtr>> RunnerClient::exchange(Request request, wire::Type type,
+                                                             Steady::duration limit) {
   if (!connection_) co_return runner_gone("no connection");
   if (waiters_.size() >= kMaxPending) {
-    co_return make_error(Code::kUnavailable, "{} requests to the runner are under way", waiters_.size()).with_word("capacity");
+    co_return make_error(Code::kUnavailable, "{} requests to the runner are under way", waiters_.size())
+        .with_word("capacity");
   }
   std::uint64_t id = next_id_++;
   request.header = wire::Header();
@@ -191,7 +196,8 @@ Task<Result<RunnerClient::WaiterPtr>> RunnerClient::exchange(Request request, wi
 }
 
 template <class Reply, class Request>
-Task<Result<Reply>> RunnerClient::call(Request request, wire::Type type, wire::Type reply, Steady::duration limit) {
+Task<Result<Reply>> RunnerClient::call(Request request, wire::Type type, wire::Type reply,
+                                       Steady::duration limit) {
   CO_TRY(WaiterPtr waiter, co_await exchange(request, type, limit));
   CO_TRY(Reply answer, from_bytes<Reply>(waiter->replies.front()));
   if (answer.header.type != static_cast<std::uint16_t>(reply)) {
@@ -226,9 +232,11 @@ Task<Result<wire::StatsReply>> RunnerClient::stats(std::string sandbox, std::uin
   co_return co_await call<wire::StatsReply>(request, wire::Type::kStats, wire::Type::kStatsReply, kQuick);
 }
 
-Task<Result<void>> RunnerClient::network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules) {
+Task<Result<void>> RunnerClient::network(std::string sandbox, std::uint64_t generation,
+                                         model::NetworkRules rules) {
   if (rules.allow.size() > model::kMaxNetworkRules || rules.deny.size() > model::kMaxNetworkRules) {
-    co_return make_error(Code::kInvalid, "at most {} addresses may be allowed and denied", model::kMaxNetworkRules);
+    co_return make_error(Code::kInvalid, "at most {} addresses may be allowed and denied",
+                         model::kMaxNetworkRules);
   }
   wire::NetworkRequest request{};
   request.sandbox.set(sandbox);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunnerClient: control's end of the wire to atoll-runner (model/runner_protocol.h). Keeps one connection, makes it
-// anew with back-off, matches replies to requests, and gives each request a deadline.
+// RunnerClient: control's end of the wire to atoll-runner (model/runner_protocol.h). Keeps one connection,
+// makes it anew with back-off, matches replies to requests, and gives each request a deadline.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,9 @@ class RunnerClient {
   // What the runner said at the last hello; only valid while connected().
   const wire::HelloReply& hello() const { return hello_; }
 
-  // Each gives kUnavailable with the word runner_unavailable when the runner is not there or goes away, and kDeadline
-  // when it does not answer in time. A request whose fate is unknown is settled by the next reconcile.
+  // Each gives kUnavailable with the word runner_unavailable when the runner is not there or goes away, and
+  // kDeadline when it does not answer in time. A request whose fate is unknown is settled by the next
+  // reconcile.
   Task<Result<wire::StartReply>> start_sandbox(wire::StartRequest request);
   Task<Result<wire::StopReply>> stop_sandbox(std::string sandbox, std::uint64_t generation);
   Task<Result<std::vector<wire::ListReply>>> list();

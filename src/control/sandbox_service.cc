@@ -69,8 +69,7 @@ void SandboxService::start() {
 Task<> SandboxService::stop() {
   stopping_ = true;
   auto limit = Steady::now() + kGrace;
-  while (creating_ > 0 && co_await stopped_.wait_until(limit)) {
-  }
+  while (creating_ > 0 && co_await stopped_.wait_until(limit)) {}
   deadlines_changed_.notify_all();
   refill_.notify_all();
   runner_up_.notify_all();
@@ -91,7 +90,8 @@ Task<Result<void>> SandboxService::save(LivePtr live, Step step) {
   std::optional<model::Intent> intent;
   if (step.intent) intent = model::Intent{*step.intent, clock_.now() + model::bound(live->row.state)};
   model::Event event{0, clock_.now(), live->row.tenant, live->row.id, step.event, step.message, step.data};
-  auto job = [row = live->row, intent, event = std::move(event), spawn = step.count_spawn](store::Connection& db) -> Result<void> {
+  auto job = [row = live->row, intent, event = std::move(event),
+              spawn = step.count_spawn](store::Connection& db) -> Result<void> {
     TRY_VOID(store::save_sandbox(db, row, intent));
     if (spawn) TRY_VOID(store::count_spawn(db, row.template_id, event.at));
     if (event.type.empty()) return {};
@@ -102,8 +102,8 @@ Task<Result<void>> SandboxService::save(LivePtr live, Step step) {
 }
 
 Task<Result<void>> SandboxService::move(LivePtr live, model::State to, Step step) {
-  CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id, model::state_name(live->row.state),
-        model::state_name(to));
+  CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id,
+        model::state_name(live->row.state), model::state_name(to));
   model::State from = live->row.state;
   live->row.state = to;
   std::uint64_t version = ++live->version;
@@ -118,7 +118,8 @@ LivePtr SandboxService::find_running(const std::string& tenant, const std::strin
   auto found = live_.find(id);
   if (found == live_.end()) return nullptr;
   const LivePtr& live = found->second;
-  return live->row.tenant == tenant && live->row.state == model::State::kRunning && !live->ending ? live : nullptr;
+  return live->row.tenant == tenant && live->row.state == model::State::kRunning && !live->ending ? live
+                                                                                                  : nullptr;
 }
 
 Result<SandboxView> SandboxService::get(const std::string& tenant, const std::string& id) const {
@@ -166,7 +167,8 @@ void SandboxService::set_deadline(Live& live, Millis from_now) {
   live.row.deadline_steady_ms = steady_ms() + from_now.count();
 }
 
-Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend) {
+Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout,
+                                                      Extend extend) {
   LivePtr live = find_running(tenant, id);
   if (!live) co_return no_such(id);
   bool shorter = steady_ms() + timeout.count() <= live->row.deadline_steady_ms;
@@ -193,11 +195,12 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
   co_return SandboxView(live, &live->row);
 }
 
-Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id, model::NetworkRules rules) {
+Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id,
+                                               model::NetworkRules rules) {
   LivePtr live = find_running(tenant, id);
   if (!live) co_return no_such(id);
-  // The kernel first: if it refuses, the old rules stay in force and on record. A crash in between is put right by
-  // the client's repetition, which replaces everything.
+  // The kernel first: if it refuses, the old rules stay in force and on record. A crash in between is put
+  // right by the client's repetition, which replaces everything.
   CO_TRY_VOID(co_await runner_.network(id, live->row.generation, rules));
   FAULT("network.applied");
   if (live->ending) co_return no_such(id);
@@ -209,7 +212,8 @@ Task<Result<void>> SandboxService::set_network(std::string tenant, std::string i
   co_return co_await save(live, std::move(step));
 }
 
-Result<std::vector<MetricSample>> SandboxService::metrics(const std::string& tenant, const std::string& id) const {
+Result<std::vector<MetricSample>> SandboxService::metrics(const std::string& tenant,
+                                                          const std::string& id) const {
   LivePtr live = find_running(tenant, id);
   if (!live) return no_such(id);
   return std::vector<MetricSample>(live->metrics.begin(), live->metrics.end());
@@ -233,7 +237,9 @@ Task<Result<SandboxView>> SandboxService::find_any(std::string tenant, std::stri
 }
 
 Task<Result<std::vector<model::SandboxRow>>> SandboxService::ended(std::string tenant, std::size_t limit) {
-  auto job = [tenant, limit](store::Connection& db) { return store::load_ended_sandboxes(db, tenant, limit); };
+  auto job = [tenant, limit](store::Connection& db) {
+    return store::load_ended_sandboxes(db, tenant, limit);
+  };
   co_return co_await db_.run(std::move(job));
 }
 
@@ -253,8 +259,9 @@ SandboxService::Status SandboxService::status() const {
 }
 
 Task<> SandboxService::settle() {
-  while (creating_ > 0 || status().ending > 0 ||
-         std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) { return pool.second.launching > 0; })) {
+  while (
+      creating_ > 0 || status().ending > 0 ||
+      std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) { return pool.second.launching > 0; })) {
     co_await stopped_.wait();
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SandboxService: the life of all sandboxes. Each step is: write the intent, act, write the result; memory follows the
-// same order, so that what a caller was told is in the store. Everything runs on the control loop.
+// SandboxService: the life of all sandboxes. Each step is: write the intent, act, write the result; memory
+// follows the same order, so that what a caller was told is in the store. Everything runs on the control
+// loop.
 #pragma once
 
 #include <deque>
@@ -20,14 +21,15 @@
 namespace atl::control {
 
 struct ServiceOptions {
-  std::uint32_t max_sandboxes = 1000;           // of the host, the pool included
+  std::uint32_t max_sandboxes = 1000;            // of the host, the pool included
   std::uint32_t max_sandboxes_per_tenant = 500;  // unless the tenant has a limit of its own
-  std::uint32_t pool_size = 0;                  // kept ready per template that names no size of its own
-  std::uint32_t max_ready = 64;                 // kept ready altogether
+  std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
+  std::uint32_t max_ready = 64;                  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
-  std::string boot_id;                          // of this boot; deadlines are kept on its monotonic clock
+  std::string boot_id;  // of this boot; deadlines are kept on its monotonic clock
   enum class Background : bool { kNo, kYes };
-  Background background = Background::kYes;     // kNo: a test calls fire_deadlines, sample_metrics and fill_pools itself
+  Background background =
+      Background::kYes;  // kNo: a test calls fire_deadlines, sample_metrics and fill_pools itself
 };
 
 struct CreateSpec {
@@ -66,8 +68,9 @@ class SandboxService final : public Directory {
  public:
   static constexpr std::size_t kMaxSamples = 720;  // of metrics per sandbox: an hour
 
-  SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog, Identity& identity,
-                 RunnerClient::Connect connect_runner, GuestNetwork guests, ServiceOptions options);
+  SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog,
+                 Identity& identity, RunnerClient::Connect connect_runner, GuestNetwork guests,
+                 ServiceOptions options);
   ~SandboxService() override;
 
   // Reads the store and takes a new owner epoch. Blocking, once, before start().
@@ -85,8 +88,8 @@ class SandboxService final : public Directory {
   Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
   // Returns when the kernel has confirmed the end and the row says so.
   Task<Result<void>> kill(std::string tenant, std::string id);
-  // Ends every sandbox of every tenant, the ready ones too, and refuses creates from here on: for `atoll down`. Gives
-  // how many there were, once all have ended; kDeadline when some have not within a minute.
+  // Ends every sandbox of every tenant, the ready ones too, and refuses creates from here on: for `atoll
+  // down`. Gives how many there were, once all have ended; kDeadline when some have not within a minute.
   Task<Result<std::size_t>> end_all();
   // The same without waiting, for a sandbox whose creator never learnt its id.
   void abandon(const std::string& id);
@@ -201,10 +204,10 @@ class SandboxService final : public Directory {
 
   std::uint64_t epoch_ = 0;
   std::shared_ptr<Quota> quota_;
-  std::unordered_map<std::string, LivePtr> live_;                 // all that are not over, bounded by the host's limit
+  std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
   std::unordered_map<std::string, std::map<StartKey, LivePtr>> running_;  // by tenant, in order of start
-  std::map<std::string, Pool> pools_;                             // by build
-  std::set<std::string> used_builds_;                             // that the runner may hold open
+  std::map<std::string, Pool> pools_;                                     // by build
+  std::set<std::string> used_builds_;                                     // that the runner may hold open
   Deadlines deadlines_;
   std::map<std::uint64_t, std::function<void(std::string_view, std::uint64_t)>> gone_;
   std::uint64_t next_gone_ = 1;

@@ -152,7 +152,8 @@ TEST_F(ServiceTest, OnAFullHostThePoolMakesRoom) {
   EXPECT_LE(runner().most_entries, 2u);
 }
 
-// bytedance/deer-flow#4339, e2b-dev/E2B#283: the limit holds at every instant, and the counter goes back to zero.
+// bytedance/deer-flow#4339, e2b-dev/E2B#283: the limit holds at every instant, and the counter goes back to
+// zero.
 TEST_F(ServiceTest, FiveHundredParallelCreatesNeverExceedTheQuota) {
   ServiceOptions options;
   options.max_sandboxes_per_tenant = 40;
@@ -271,7 +272,8 @@ TEST_F(ServiceTest, TimeoutReplacesAndConnectOnlyExtends) {
   world().clock.advance(std::chrono::seconds(5));
   service().fire_deadlines();
   EXPECT_FALSE(known(id));
-  auto gone = world().run(service().set_timeout(world().tenant, id, std::chrono::seconds(5), SandboxService::Extend::kReplace));
+  auto gone = world().run(
+      service().set_timeout(world().tenant, id, std::chrono::seconds(5), SandboxService::Extend::kReplace));
   EXPECT_EQ(gone.error().code(), Code::kNotFound);
 }
 
@@ -365,7 +367,8 @@ TEST_F(ServiceTest, AReadySandboxThatDiesIsReplaced) {
 TEST_F(ServiceTest, ASandboxThatDiesDuringItsCreateIsNotHandedOut) {
   world().guests.hold_init = true;
   std::optional<Result<SandboxView>> answer;
-  world().spawn(service().create(world().spec()), [&](Result<SandboxView> value) { answer.emplace(std::move(value)); });
+  world().spawn(service().create(world().spec()),
+                [&](Result<SandboxView> value) { answer.emplace(std::move(value)); });
   world().until([&] { return world().guests.waiting == 1; });
   runner().die(runner().entries.begin()->first);
   world().until([&] { return service().status().ending + runner().entries.size() == 0; });

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Days of random work under a seeded clock and faults: creates, kills, timeouts, deaths, a runner that goes away, guests
-// that do not answer, crashes of control. Whenever things are quiet, control, store and runner must agree.
-// A failing seed is repeated with ATOLL_SIM_SEED=<seed>.
+// Days of random work under a seeded clock and faults: creates, kills, timeouts, deaths, a runner that goes
+// away, guests that do not answer, crashes of control. Whenever things are quiet, control, store and runner
+// must agree. A failing seed is repeated with ATOLL_SIM_SEED=<seed>.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <random>
 #include <set>
 
+#include "base/text.h"
 #include "store/sandboxes.h"
 #include "support/control_world.h"
 
@@ -51,8 +52,12 @@ class Simulation {
 
   void step() {
     switch (pick(14)) {
-      case 0: case 1: case 2: case 3: return create();
-      case 4: case 5: return kill();
+      case 0:
+      case 1:
+      case 2:
+      case 3: return create();
+      case 4:
+      case 5: return kill();
       case 6: return set_timeout();
       case 7: return pass_time();
       case 8: return die();
@@ -96,7 +101,8 @@ class Simulation {
   void set_timeout() {
     std::string id = some();
     if (id.empty()) return;
-    auto done = world_.run(service().set_timeout(world_.tenant, id, std::chrono::seconds(pick(100)), SandboxService::Extend::kReplace));
+    auto done = world_.run(service().set_timeout(world_.tenant, id, std::chrono::seconds(pick(100)),
+                                                 SandboxService::Extend::kReplace));
     (void)done;  // it may have ended by itself
     uncertain_.insert(id);
   }
@@ -135,13 +141,14 @@ class Simulation {
   }
 
   void crash() {
-    // Answers that come while the world closes were never given by a control that had crashed; who was asked at that
-    // moment may live or not.
+    // Answers that come while the world closes were never given by a control that had crashed; who was asked
+    // at that moment may live or not.
     world_.flush();
     ListQuery all;
     all.tenant = world_.tenant;
     for (const auto& row : service().list(all).rows) {
-      if (row->deadline_steady_ms <= now_ms()) uncertain_.insert(row->id);  // due, and ended by the next start
+      if (row->deadline_steady_ms <= now_ms())
+        uncertain_.insert(row->id);  // due, and ended by the next start
     }
     auto known = running_;
     world_.crash();
@@ -149,7 +156,10 @@ class Simulation {
     world_.reopen();
   }
 
-  void change_template() { world_.add_template(pick(2) ? "base" : "other:" + random_base36(6), new_build(), static_cast<std::uint32_t>(pick(3))); }
+  void change_template() {
+    world_.add_template(pick(2) ? "base" : "other:" + random_base36(6), new_build(),
+                        static_cast<std::uint32_t>(pick(3)));
+  }
 
   std::string new_build() {
     std::string id = random_uuid();
@@ -163,7 +173,10 @@ class Simulation {
     switch (pick(4)) {
       case 0: world_.guests.init_status = 500; break;
       case 1: world_.guests.unreachable = true; break;
-      case 2: world_.runner.fail.emplace(pick(2) ? Type::kStart : Type::kNetwork, make_error(Code::kInternal, "broken")); break;
+      case 2:
+        world_.runner.fail.emplace(pick(2) ? Type::kStart : Type::kNetwork,
+                                   make_error(Code::kInternal, "broken"));
+        break;
       default: world_.runner.slots = static_cast<std::uint32_t>(world_.runner.entries.size()); break;
     }
   }
@@ -203,7 +216,8 @@ class Simulation {
     EXPECT_LE(world_.runner.most_entries, 14u) << when;
     for (const auto& id : gone_) EXPECT_FALSE(held.count(id)) << when << ": " << id << " was said to be gone";
     for (const auto& id : running_) {
-      EXPECT_TRUE(listed.count(id) || uncertain_.count(id) || gone_.count(id)) << when << ": " << id << " is lost";
+      EXPECT_TRUE(listed.count(id) || uncertain_.count(id) || gone_.count(id))
+          << when << ": " << id << " is lost";
     }
     running_ = listed;
     uncertain_.clear();
@@ -218,7 +232,7 @@ class Simulation {
 
 TEST(Simulation, ControlStoreAndRunnerAlwaysAgreeInTheEnd) {
   const char* wanted = std::getenv("ATOLL_SIM_SEED");
-  unsigned first = wanted ? static_cast<unsigned>(std::atoi(wanted)) : 1;
+  unsigned first = wanted ? parse_number<unsigned>(wanted).value_or(0) : 1;
   unsigned last = wanted ? first : 5;
   for (unsigned seed = first; seed <= last && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -35,14 +35,18 @@ Result<TemplateRef> parse_template_ref(std::string_view text) {
     ref.name_space = rest.substr(0, slash);
     rest.remove_prefix(slash + 1);
     if (!valid_name(ref.name_space, "-_")) {
-      return make_error(Code::kInvalid, "template name: the namespace before '/' must be lower-case letters, digits, '-' or '_'");
+      return make_error(
+          Code::kInvalid,
+          "template name: the namespace before '/' must be lower-case letters, digits, '-' or '_'");
     }
   }
   if (std::size_t colon = rest.find(':'); colon != std::string_view::npos) {
     ref.tag = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
     if (!valid_name(ref.tag, "-_.") || valid_uuid(ref.tag)) {
-      return make_error(Code::kInvalid, "template name: the tag after ':' must be lower-case letters, digits, '-', '_' or '.', and no UUID");
+      return make_error(Code::kInvalid,
+                        "template name: the tag after ':' must be lower-case letters, digits, '-', '_' or "
+                        "'.', and no UUID");
     }
   }
   ref.alias = rest;

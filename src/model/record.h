@@ -15,15 +15,16 @@ using StringMap = std::map<std::string, std::string>;
 using Key32 = std::array<std::uint8_t, 32>;
 
 // Why a sandbox ended. Stable words of the API; empty while it lives.
-inline constexpr char kOutcomeKilled[] = "killed";                    // by a client
-inline constexpr char kOutcomeTimedOut[] = "timed_out";               // its deadline passed
-inline constexpr char kOutcomeOutOfMemory[] = "out_of_memory";        // PID 1 was killed by its memory limit
-inline constexpr char kOutcomeAgentLost[] = "agent_lost";             // PID 1 is gone, or never answered
-inline constexpr char kOutcomeLost[] = "lost";                        // the runner no longer knows it
-inline constexpr char kOutcomeCreateFailed[] = "create_failed";       // never ran
-inline constexpr char kOutcomeInterrupted[] = "create_interrupted";   // control died half way; undone
-inline constexpr char kOutcomeDrained[] = "drained";                  // a pool sandbox that is no longer wanted
-inline constexpr char kOutcomeStopStuck[] = "stop_stuck";             // the kernel did not let go in time; still retried
+inline constexpr char kOutcomeKilled[] = "killed";                   // by a client
+inline constexpr char kOutcomeTimedOut[] = "timed_out";              // its deadline passed
+inline constexpr char kOutcomeOutOfMemory[] = "out_of_memory";       // PID 1 was killed by its memory limit
+inline constexpr char kOutcomeAgentLost[] = "agent_lost";            // PID 1 is gone, or never answered
+inline constexpr char kOutcomeLost[] = "lost";                       // the runner no longer knows it
+inline constexpr char kOutcomeCreateFailed[] = "create_failed";      // never ran
+inline constexpr char kOutcomeInterrupted[] = "create_interrupted";  // control died half way; undone
+inline constexpr char kOutcomeDrained[] = "drained";       // a pool sandbox that is no longer wanted
+inline constexpr char kOutcomeShutDown[] = "shut_down";    // Atoll was stopped on this machine
+inline constexpr char kOutcomeStopStuck[] = "stop_stuck";  // the kernel did not let go in time; still retried
 
 struct Ingress {
   bool allow_public = true;
@@ -56,8 +57,8 @@ struct SandboxRow {
   WallTime created_at;
   WallTime started_at;
   WallTime deadline;
-  // The same deadline on the monotonic clock of this boot, in ms. A sandbox never outlives the boot it was started
-  // in, so this one is exact after a restart, whatever happened to the wall clock.
+  // The same deadline on the monotonic clock of this boot, in ms. A sandbox never outlives the boot it was
+  // started in, so this one is exact after a restart, whatever happened to the wall clock.
   std::int64_t deadline_steady_ms = 0;
   WallTime ended_at;
   std::string outcome;
@@ -73,14 +74,14 @@ enum class Role : std::uint8_t { kMember = 1, kAdmin = 2 };  // admin: also the 
 std::string_view role_name(Role role);
 
 struct Tenant {
-  std::string id;    // UUID
+  std::string id;  // UUID
   std::string name;
   std::uint32_t max_sandboxes = 0;  // 0: the host's default
   WallTime created_at;
 };
 
 struct ApiKey {
-  std::string id;      // UUID
+  std::string id;  // UUID
   std::string tenant;
   std::string name;
   std::string prefix;  // "e2b_" and the first 6 digits, to recognise it by
@@ -100,12 +101,13 @@ struct Build {
 };
 
 struct Template {
-  std::string id;         // 20 of [a-z0-9]
-  std::string tenant;     // owner
-  std::string name_space; // empty for local ones
+  std::string id;          // 20 of [a-z0-9]
+  std::string tenant;      // owner
+  std::string name_space;  // empty for local ones
   std::string alias;
   bool is_public = false;
-  std::optional<std::uint32_t> pool_size;  // sandboxes kept ready of the build with tag `default`; none: the host's default
+  std::optional<std::uint32_t>
+      pool_size;  // sandboxes kept ready of the build with tag `default`; none: the host's default
   WallTime created_at;
   WallTime updated_at;
   WallTime last_spawned_at;  // 0: never

@@ -21,7 +21,8 @@ bool legal(State from, State to);
 // How long a passing state may last until it counts as failed. Zero for the others.
 Millis bound(State state);
 
-// What was begun and must be finished or undone after a crash. Stored beside the row, in the same transaction.
+// What was begun and must be finished or undone after a crash. Stored beside the row, in the same
+// transaction.
 enum class Operation : std::uint8_t {
   kLaunch = 1,  // start a sandbox for the pool: undone
   kCreate,      // make a claimed or new sandbox run for its tenant: undone, nobody was told its id

@@ -8,7 +8,8 @@ namespace json = boost::json;
 namespace {
 
 Error damaged(const char* column) {
-  return make_error(Code::kCorrupt, "store: column '{}' holds no valid JSON", column).with_word("store_corrupt");
+  return make_error(Code::kCorrupt, "store: column '{}' holds no valid JSON", column)
+      .with_word("store_corrupt");
 }
 
 json::array encode_list(const std::vector<model::Cidr>& list) {
@@ -67,7 +68,8 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   const json::value* internet = object.if_contains("internet");
   const json::value* allow_public = object.if_contains("allow_public");
   const json::value* mask = object.if_contains("mask_host");
-  if (!internet || !internet->is_bool() || !allow_public || !allow_public->is_bool() || !mask || !mask->is_string()) {
+  if (!internet || !internet->is_bool() || !allow_public || !allow_public->is_bool() || !mask ||
+      !mask->is_string()) {
     return damaged("network");
   }
   NetworkColumn column;

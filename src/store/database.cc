@@ -84,7 +84,8 @@ void Database::run_batch(std::vector<std::unique_ptr<Item>> batch) {
 }
 
 Result<void> Database::end_savepoint(bool keep) {
-  // SQLite ends the whole transaction by itself on some errors, a full disk for one (sqlite.org/lang_transaction.html).
+  // SQLite ends the whole transaction by itself on some errors, a full disk for one
+  // (sqlite.org/lang_transaction.html).
   if (!connection_->in_transaction()) {
     return make_error(Code::kNoSpace, "store: the transaction was rolled back because a write failed")
         .with_word("disk_full")

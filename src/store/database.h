@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Database: the store's one thread and its group commit. Jobs that wait at the same moment share one transaction and
-// one fsync; each runs in a savepoint of its own, so that one that fails takes nothing along. A job's answer is
-// delivered after the commit: what was answered is on disk (docs/decisions/0030-store.md).
+// Database: the store's one thread and its group commit. Jobs that wait at the same moment share one
+// transaction and one fsync; each runs in a savepoint of its own, so that one that fails takes nothing along.
+// A job's answer is delivered after the commit: what was answered is on disk (docs/decisions/0030-store.md).
 #pragma once
 
 #include <condition_variable>
@@ -29,8 +29,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Runs `job(Connection&) -> Result<T>` on the store's thread and returns its answer on the caller's loop, after the
-  // commit. Jobs run in the order of the calls. `job` must own what it touches: cancelling the caller does not stop it.
+  // Runs `job(Connection&) -> Result<T>` on the store's thread and returns its answer on the caller's loop,
+  // after the commit. Jobs run in the order of the calls. `job` must own what it touches: cancelling the
+  // caller does not stop it.
   template <class Job>
   Task<std::invoke_result_t<Job&, Connection&>> run(Job job) {
     using Answer = std::invoke_result_t<Job&, Connection&>;
@@ -45,7 +46,7 @@ class Database {
       enqueue(std::make_unique<Pending<Job, decltype(finish)>>(std::move(job), std::move(finish)));
     };
     co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Answer)>(std::move(start),
-                                                                                       asio::use_awaitable);
+                                                                                         asio::use_awaitable);
   }
 
   // The same, but blocks the calling thread: for start-up and tests.
@@ -100,7 +101,8 @@ class Database {
   std::unique_ptr<Connection> connection_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::unique_ptr<Item>> queue_;  // bounded by the requests in flight, each of which waits for its answer
+  std::deque<std::unique_ptr<Item>>
+      queue_;  // bounded by the requests in flight, each of which waits for its answer
   bool ending_ = false;
   std::optional<Error> broken_;  // a failed fsync: what is on disk is unknown until the file is opened anew
   Counters counters_;

@@ -4,8 +4,8 @@
 namespace atl::store {
 
 Result<std::int64_t> append_event(Connection& db, const model::Event& event) {
-  TRY_VOID(db.run("INSERT INTO events (at, tenant, sandbox, type, message, data) VALUES (?,?,?,?,?,?)", event.at.ms,
-                  event.tenant, event.sandbox, event.type, event.message, event.data));
+  TRY_VOID(db.run("INSERT INTO events (at, tenant, sandbox, type, message, data) VALUES (?,?,?,?,?,?)",
+                  event.at.ms, event.tenant, event.sandbox, event.type, event.message, event.data));
   return db.last_insert_id();
 }
 
@@ -21,14 +21,21 @@ Result<std::vector<model::Event>> load_events(Connection& db, const EventQuery& 
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
-    out.push_back({rows.integer(0), {rows.integer(1)}, rows.text(2), rows.text(3), rows.text(4), rows.text(5), rows.text(6)});
+    out.push_back({rows.integer(0),
+                   {rows.integer(1)},
+                   rows.text(2),
+                   rows.text(3),
+                   rows.text(4),
+                   rows.text(5),
+                   rows.text(6)});
   }
 }
 
 Result<int> prune_events(Connection& db, WallTime before, std::size_t keep, std::size_t limit) {
-  return db.run("DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ?1 OR"
-                " seq <= (SELECT max(seq) FROM events) - ?2 ORDER BY seq LIMIT ?3)",
-                before.ms, static_cast<std::int64_t>(keep), static_cast<std::int64_t>(limit));
+  return db.run(
+      "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ?1 OR"
+      " seq <= (SELECT max(seq) FROM events) - ?2 ORDER BY seq LIMIT ?3)",
+      before.ms, static_cast<std::int64_t>(keep), static_cast<std::int64_t>(limit));
 }
 
 }  // namespace atl::store

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The journal: append-only, numbered without gaps among acknowledged rows, of bounded length. Call inside Database::run.
+// The journal: append-only, numbered without gaps among acknowledged rows, of bounded length. Call inside
+// Database::run.
 #pragma once
 
 #include <vector>
@@ -10,10 +11,11 @@
 
 namespace atl::store {
 
-Result<std::int64_t> append_event(Connection& db, const model::Event& event);  // its seq; event.seq is not used
+Result<std::int64_t> append_event(Connection& db,
+                                  const model::Event& event);  // its seq; event.seq is not used
 
 struct EventQuery {
-  std::string tenant;   // required, unless all_tenants
+  std::string tenant;  // required, unless all_tenants
   bool all_tenants = false;
   std::string sandbox;  // empty: any
   std::int64_t after = 0;

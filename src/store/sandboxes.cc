@@ -9,9 +9,12 @@ namespace atl::store {
 namespace {
 
 constexpr char kColumns[] =
-    "id, tenant, template, alias, build, tier, state, generation, owner_epoch, memory_bytes, cpu_millis, processes,"
-    " open_files, disk_bytes, slot, interface, pid, start_ticks, missing_layers, internal_token, access_token,"
-    " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, outcome, reason";
+    "id, tenant, template, alias, build, tier, state, generation, owner_epoch, memory_bytes, cpu_millis, "
+    "processes,"
+    " open_files, disk_bytes, slot, interface, pid, start_ticks, missing_layers, internal_token, "
+    "access_token,"
+    " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
+    "outcome, reason";
 
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -65,10 +68,13 @@ Result<model::SandboxRow> read_row(const Statement& row) {
 }
 
 constexpr char kUpsert[] =
-    "INSERT INTO sandboxes VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
+    "INSERT INTO sandboxes VALUES "
+    "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
     "?24,?25,?26,?27,?28,?29,?30,?31)"
-    " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, generation=?8,"
-    " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, slot=?15,"
+    " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, "
+    "generation=?8,"
+    " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, "
+    "slot=?15,"
     " interface=?16, pid=?17, start_ticks=?18, missing_layers=?19, internal_token=?20, access_token=?21,"
     " traffic_token=?22, metadata=?23, network=?24, created_at=?25, started_at=?26, deadline=?27,"
     " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31"
@@ -76,26 +82,29 @@ constexpr char kUpsert[] =
 
 }  // namespace
 
-Result<void> save_sandbox(Connection& db, const model::SandboxRow& row, const std::optional<model::Intent>& intent) {
+Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
+                          const std::optional<model::Intent>& intent) {
   TRY(Statement upsert, db.prepare(kUpsert));
   upsert.bind(row.id, row.tenant, row.template_id, row.alias, row.build, static_cast<int>(row.tier),
               static_cast<int>(row.state), row.generation, row.owner_epoch, row.limits.memory_bytes,
-              row.limits.cpu_millis, row.limits.processes, row.limits.open_files, row.limits.disk_bytes, row.slot,
-              row.interface, row.pid, row.start_ticks, row.missing_layers, Blob{bytes_of(row.internal_token)},
-              row.access_token.reveal(), row.traffic_token.reveal(), encode_map(row.metadata),
-              encode_network(row.network, row.ingress), row.created_at.ms, row.started_at.ms, row.deadline.ms,
-              row.deadline_steady_ms, row.ended_at.ms, row.outcome, row.reason);
+              row.limits.cpu_millis, row.limits.processes, row.limits.open_files, row.limits.disk_bytes,
+              row.slot, row.interface, row.pid, row.start_ticks, row.missing_layers,
+              Blob{bytes_of(row.internal_token)}, row.access_token.reveal(), row.traffic_token.reveal(),
+              encode_map(row.metadata), encode_network(row.network, row.ingress), row.created_at.ms,
+              row.started_at.ms, row.deadline.ms, row.deadline_steady_ms, row.ended_at.ms, row.outcome,
+              row.reason);
   TRY_VOID(upsert.step());
   if (db.changes() == 0) {
-    return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id, row.owner_epoch)
+    return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id,
+                      row.owner_epoch)
         .with_word("fenced");
   }
   if (!intent) {
     TRY_VOID(db.run("DELETE FROM intents WHERE sandbox = ?", row.id));
     return {};
   }
-  TRY_VOID(db.run("INSERT OR REPLACE INTO intents VALUES (?,?,?,?)", row.id, static_cast<int>(intent->operation),
-                  intent->due.ms, row.owner_epoch));
+  TRY_VOID(db.run("INSERT OR REPLACE INTO intents VALUES (?,?,?,?)", row.id,
+                  static_cast<int>(intent->operation), intent->due.ms, row.owner_epoch));
   return {};
 }
 
@@ -106,13 +115,15 @@ Result<std::vector<StoredSandbox>> load_live_sandboxes(Connection& db) {
                              " (SELECT due FROM intents WHERE sandbox = id) FROM sandboxes"
                              " WHERE state NOT IN ({}, {}) OR id IN (SELECT sandbox FROM intents)"
                              " ORDER BY created_at, id",
-                             kColumns, static_cast<int>(model::State::kStopped), static_cast<int>(model::State::kFailed))));
+                             kColumns, static_cast<int>(model::State::kStopped),
+                             static_cast<int>(model::State::kFailed))));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
     StoredSandbox stored;
     TRY(stored.row, read_row(rows));
-    if (rows.integer(31) != 0) stored.intent = model::Intent{number<model::Operation>(rows, 31), {rows.integer(32)}};
+    if (rows.integer(31) != 0)
+      stored.intent = model::Intent{number<model::Operation>(rows, 31), {rows.integer(32)}};
     out.push_back(std::move(stored));
   }
 }
@@ -126,11 +137,13 @@ Result<std::optional<model::SandboxRow>> load_sandbox(Connection& db, const std:
   return std::optional<model::SandboxRow>(std::move(row));
 }
 
-Result<std::vector<model::SandboxRow>> load_ended_sandboxes(Connection& db, const std::string& tenant, std::size_t limit) {
+Result<std::vector<model::SandboxRow>> load_ended_sandboxes(Connection& db, const std::string& tenant,
+                                                            std::size_t limit) {
   std::vector<model::SandboxRow> out;
   TRY(Statement rows,
-      db.prepare(fmt::format("SELECT {} FROM sandboxes WHERE ended_at > 0 AND tenant = ? ORDER BY ended_at DESC LIMIT ?",
-                             kColumns)));
+      db.prepare(fmt::format(
+          "SELECT {} FROM sandboxes WHERE ended_at > 0 AND tenant = ? ORDER BY ended_at DESC LIMIT ?",
+          kColumns)));
   rows.bind(tenant, static_cast<std::int64_t>(limit));
   while (true) {
     TRY(bool more, rows.step());
@@ -142,9 +155,11 @@ Result<std::vector<model::SandboxRow>> load_ended_sandboxes(Connection& db, cons
 
 Result<int> prune_sandboxes(Connection& db, WallTime before, std::size_t keep, std::size_t limit) {
   auto most = static_cast<std::int64_t>(limit);
-  TRY(int old, db.run("DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes WHERE ended_at > 0 AND ended_at < ?1"
-                      " AND id NOT IN (SELECT sandbox FROM intents) ORDER BY ended_at LIMIT ?2)",
-                      before.ms, most));
+  TRY(int old,
+      db.run(
+          "DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes WHERE ended_at > 0 AND ended_at < ?1"
+          " AND id NOT IN (SELECT sandbox FROM intents) ORDER BY ended_at LIMIT ?2)",
+          before.ms, most));
   TRY(int beyond,
       db.run("DELETE FROM sandboxes WHERE id IN (SELECT id FROM sandboxes WHERE ended_at > 0"
              " AND id NOT IN (SELECT sandbox FROM intents) ORDER BY ended_at DESC LIMIT ?1 OFFSET ?2)",

@@ -10,9 +10,10 @@
 
 namespace atl::store {
 
-// Writes the row and replaces its intent. kConflict when a later owner epoch has written the row: this daemon no
-// longer owns it and must not act.
-Result<void> save_sandbox(Connection& db, const model::SandboxRow& row, const std::optional<model::Intent>& intent);
+// Writes the row and replaces its intent. kConflict when a later owner epoch has written the row: this daemon
+// no longer owns it and must not act.
+Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
+                          const std::optional<model::Intent>& intent);
 
 struct StoredSandbox {
   model::SandboxRow row;
@@ -22,8 +23,10 @@ struct StoredSandbox {
 Result<std::vector<StoredSandbox>> load_live_sandboxes(Connection& db);
 Result<std::optional<model::SandboxRow>> load_sandbox(Connection& db, const std::string& id);
 // Ended sandboxes of a tenant, newest end first.
-Result<std::vector<model::SandboxRow>> load_ended_sandboxes(Connection& db, const std::string& tenant, std::size_t limit);
-// Drops ended rows older than `before`, and the oldest ones beyond `keep`; the number dropped, at most `limit`.
+Result<std::vector<model::SandboxRow>> load_ended_sandboxes(Connection& db, const std::string& tenant,
+                                                            std::size_t limit);
+// Drops ended rows older than `before`, and the oldest ones beyond `keep`; the number dropped, at most
+// `limit`.
 Result<int> prune_sandboxes(Connection& db, WallTime before, std::size_t keep, std::size_t limit);
 
 }  // namespace atl::store

@@ -40,8 +40,8 @@ Result<void> migrate(Connection& connection, const std::vector<Migration>& steps
         .with_hint("give another --data-dir, or move the file away");
   }
   if (version > static_cast<std::int64_t>(steps.size())) {
-    return make_error(Code::kUnsupported, "{} has schema {}, this program knows up to {}", connection.path(), version,
-                      steps.size())
+    return make_error(Code::kUnsupported, "{} has schema {}, this program knows up to {}", connection.path(),
+                      version, steps.size())
         .with_word("schema_newer")
         .with_hint("start the newer version of Atoll again; this one changes nothing in the file");
   }

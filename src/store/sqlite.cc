@@ -17,15 +17,20 @@ Error to_error(sqlite3* handle, std::string_view what) {
   std::string message = fmt::format("store: {}: {}", what, sqlite3_errmsg(handle));
   switch (extended & 0xff) {
     case SQLITE_FULL:
-      return Error(Code::kNoSpace, std::move(message)).with_word("disk_full").with_hint("free space in the data directory");
+      return Error(Code::kNoSpace, std::move(message))
+          .with_word("disk_full")
+          .with_hint("free space in the data directory");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return Error(Code::kCorrupt, std::move(message))
           .with_word("store_corrupt")
-          .with_hint("restore state.db from a backup, or move it away to start empty; sandboxes that run are then stopped");
+          .with_hint(
+              "restore state.db from a backup, or move it away to start empty; sandboxes that run are then "
+              "stopped");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return Error(Code::kUnavailable, std::move(message)).with_hint("another program holds the database; close it");
+      return Error(Code::kUnavailable, std::move(message))
+          .with_hint("another program holds the database; close it");
     case SQLITE_CONSTRAINT:
       if (extended == SQLITE_CONSTRAINT_UNIQUE || extended == SQLITE_CONSTRAINT_PRIMARYKEY) {
         return Error(Code::kExists, std::move(message));
@@ -33,15 +38,16 @@ Error to_error(sqlite3* handle, std::string_view what) {
       return Error(Code::kInternal, std::move(message));
     case SQLITE_IOERR:
       if (sqlite3_system_errno(handle) == ENOSPC || sqlite3_system_errno(handle) == EDQUOT) {
-        return Error(Code::kNoSpace, std::move(message)).with_word("disk_full").with_hint("free space in the data directory");
+        return Error(Code::kNoSpace, std::move(message))
+            .with_word("disk_full")
+            .with_hint("free space in the data directory");
       }
       return Error(Code::kUnavailable, std::move(message)).with_word("store_io");
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
       return Error(Code::kDenied, std::move(message)).with_hint("check owner and mode of the data directory");
-    default:
-      return Error(Code::kInternal, std::move(message));
+    default: return Error(Code::kInternal, std::move(message));
   }
 }
 
@@ -93,16 +99,20 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& path) {
   }
   sqlite3_busy_timeout(connection->handle_, 5000);
   sqlite3_db_config(connection->handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  // FULL, not NORMAL: in WAL mode NORMAL loses acknowledged transactions at a power cut (sqlite.org/pragma.html).
-  TRY_VOID(connection->exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY;"
-                            "PRAGMA journal_size_limit = 67108864"));
+  // FULL, not NORMAL: in WAL mode NORMAL loses acknowledged transactions at a power cut
+  // (sqlite.org/pragma.html).
+  TRY_VOID(
+      connection->exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                       "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY;"
+                       "PRAGMA journal_size_limit = 67108864"));
   TRY(Statement check, connection->prepare("PRAGMA quick_check(1)"));
   TRY(bool found, check.step());
   if (!found || check.text(0) != "ok") {
     return make_error(Code::kCorrupt, "store: {} is damaged: {}", path, found ? check.text(0) : "no answer")
         .with_word("store_corrupt")
-        .with_hint("restore state.db from a backup, or move it away to start empty; sandboxes that run are then stopped");
+        .with_hint(
+            "restore state.db from a backup, or move it away to start empty; sandboxes that run are then "
+            "stopped");
   }
   return connection;
 }
@@ -116,8 +126,8 @@ Result<Statement> Connection::prepare(std::string_view sql) {
   auto found = cache_.find(std::string(sql));
   if (found != cache_.end()) return Statement(found->second);
   sqlite3_stmt* statement = nullptr;
-  int code = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &statement,
-                                nullptr);
+  int code = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
+                                &statement, nullptr);
   if (code != SQLITE_OK) return to_error(handle_, fmt::format("prepare '{}'", sql.substr(0, 60)));
   cache_.emplace(sql, statement);
   return Statement(statement);

@@ -24,7 +24,8 @@ struct Blob {
 class Statement {
  public:
   explicit Statement(sqlite3_stmt* handle) : handle_(handle) {}
-  Statement(Statement&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), next_(other.next_) {}
+  Statement(Statement&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), next_(other.next_) {}
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
@@ -84,7 +85,8 @@ class Connection {
   explicit Connection(std::string path) : path_(std::move(path)) {}
   sqlite3* handle_ = nullptr;
   std::string path_;
-  std::unordered_map<std::string, sqlite3_stmt*> cache_;  // bounded: one entry per statement text in the source
+  std::unordered_map<std::string, sqlite3_stmt*>
+      cache_;  // bounded: one entry per statement text in the source
 };
 
 }  // namespace atl::store

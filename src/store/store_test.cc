@@ -31,7 +31,8 @@ class StoreTest : public ::testing::Test {
   void fill() {
     auto db = open();
     for (int i = 0; i < 200; ++i) {
-      auto done = db->run_blocking([i](Connection& c) { return save_meta(c, fmt::format("key{}", i), std::string(200, 'x')); });
+      auto done = db->run_blocking(
+          [i](Connection& c) { return save_meta(c, fmt::format("key{}", i), std::string(200, 'x')); });
       ASSERT_TRUE(done.ok());
     }
   }
@@ -100,7 +101,8 @@ TEST_F(StoreTest, AFailedJobTakesNothingAlong) {
   async::asio::io_context io;
   int finished = 0;
   for (int i = 0; i < 40; ++i) {
-    async::asio::co_spawn(io, write_one(*db, fmt::format("k{}", i), i % 4 == 3, &finished), async::asio::detached);
+    async::asio::co_spawn(io, write_one(*db, fmt::format("k{}", i), i % 4 == 3, &finished),
+                          async::asio::detached);
   }
   io.run();
   EXPECT_EQ(finished, 40);
@@ -140,7 +142,8 @@ TEST_F(StoreTest, AFullDiskIsATypedErrorAndLosesNothing) {
   EXPECT_EQ(big.error().word(), "disk_full");
   EXPECT_EQ(*db->run_blocking([](Connection& c) { return load_meta(c, "kept"); }), "yes");
   ASSERT_TRUE(db->run_blocking([](Connection& c) { return c.exec("PRAGMA max_page_count = 1000000"); }).ok());
-  EXPECT_TRUE(db->run_blocking([](Connection& c) { return save_meta(c, "big", std::string(1 << 20, 'x')); }).ok());
+  EXPECT_TRUE(
+      db->run_blocking([](Connection& c) { return save_meta(c, "big", std::string(1 << 20, 'x')); }).ok());
 }
 
 TEST_F(StoreTest, ADamagedFileIsRefused) {
@@ -188,7 +191,8 @@ TEST_F(StoreTest, AnInterruptedMigrationStartsAgain) {
   auto connection = std::move(*Connection::open(path()));
   ASSERT_TRUE(migrate(*connection, migrations()).ok());
   auto steps = migrations();
-  steps.push_back({"0900_half", "CREATE TABLE half (a INTEGER) STRICT; INSERT INTO no_such_table VALUES (1)"});
+  steps.push_back(
+      {"0900_half", "CREATE TABLE half (a INTEGER) STRICT; INSERT INTO no_such_table VALUES (1)"});
   auto broken = migrate(*connection, steps);
   ASSERT_FALSE(broken.ok());
   EXPECT_NE(broken.error().message().find("0900_half"), std::string::npos);
@@ -201,11 +205,13 @@ TEST_F(StoreTest, AnInterruptedMigrationStartsAgain) {
 
 TEST_F(StoreTest, AnEarlierOwnerCannotWriteALatersRow) {
   auto db = open();
-  ASSERT_TRUE(db->run_blocking([](Connection& c) { return save_sandbox(c, row("i1", 5), std::nullopt); }).ok());
+  ASSERT_TRUE(
+      db->run_blocking([](Connection& c) { return save_sandbox(c, row("i1", 5), std::nullopt); }).ok());
   auto old = db->run_blocking([](Connection& c) { return save_sandbox(c, row("i1", 4), std::nullopt); });
   ASSERT_FALSE(old.ok());
   EXPECT_EQ(old.error().word(), "fenced");
-  EXPECT_TRUE(db->run_blocking([](Connection& c) { return save_sandbox(c, row("i1", 6), std::nullopt); }).ok());
+  EXPECT_TRUE(
+      db->run_blocking([](Connection& c) { return save_sandbox(c, row("i1", 6), std::nullopt); }).ok());
 }
 
 TEST_F(StoreTest, EachStartTakesANewOwnerEpoch) {
@@ -230,8 +236,10 @@ TEST_F(StoreTest, TheJournalIsReadInOrderAndIsBounded) {
   EXPECT_EQ(page.front().seq, 12);
   EXPECT_EQ(page.back().seq, 20);
   EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_events(c, {0}, 20, 1000); }), 30);
-  EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_events(c, {1040}, 100, 3); }), 3) << "at most so many at a time";
-  auto next = *db->run_blocking([](Connection& c) { return append_event(c, {0, {1}, "a", "", "x", "", "{}"}); });
+  EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_events(c, {1040}, 100, 3); }), 3)
+      << "at most so many at a time";
+  auto next =
+      *db->run_blocking([](Connection& c) { return append_event(c, {0, {1}, "a", "", "x", "", "{}"}); });
   EXPECT_EQ(next, 51) << "a number is never used twice";
 }
 
@@ -242,7 +250,8 @@ TEST_F(StoreTest, EndedRowsArePrunedButNotThoseStillHeld) {
       auto r = row(fmt::format("i{}", i), 1);
       r.state = model::State::kFailed;
       r.ended_at = {1000 + i};
-      return save_sandbox(c, r, i == 0 ? std::optional(model::Intent{model::Operation::kRelease, {1}}) : std::nullopt);
+      return save_sandbox(
+          c, r, i == 0 ? std::optional(model::Intent{model::Operation::kRelease, {1}}) : std::nullopt);
     });
     ASSERT_TRUE(done.ok());
   }
@@ -278,7 +287,8 @@ TEST_F(StoreTest, TemplatesKeepTheirTagsAndGoWithTheirBuilds) {
   EXPECT_EQ(loaded.builds[0].envs, build.envs);
   auto other = base;
   other.id = "uuuuuuuuuuuuuuuuuuuu";
-  EXPECT_EQ(db->run_blocking([&](Connection& c) { return save_template(c, other); }).error().code(), Code::kExists);
+  EXPECT_EQ(db->run_blocking([&](Connection& c) { return save_template(c, other); }).error().code(),
+            Code::kExists);
   ASSERT_TRUE(db->run_blocking([&](Connection& c) { return delete_template(c, base.id); }).ok());
   loaded = *db->run_blocking([](Connection& c) { return load_templates(c); });
   EXPECT_TRUE(loaded.templates.empty());

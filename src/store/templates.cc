@@ -8,8 +8,9 @@ namespace {
 
 Result<std::vector<model::Build>> load_builds(Connection& db) {
   std::vector<model::Build> out;
-  TRY(Statement rows, db.prepare("SELECT id, template, user, workdir, envs, memory_bytes, cpu_millis, processes,"
-                                 " open_files, disk_bytes, created_at FROM builds ORDER BY created_at, id"));
+  TRY(Statement rows,
+      db.prepare("SELECT id, template, user, workdir, envs, memory_bytes, cpu_millis, processes,"
+                 " open_files, disk_bytes, created_at FROM builds ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -45,8 +46,9 @@ Result<std::map<std::string, std::string>> load_tags(Connection& db, const std::
 Result<StoredTemplates> load_templates(Connection& db) {
   StoredTemplates out;
   TRY(out.builds, load_builds(db));
-  TRY(Statement rows, db.prepare("SELECT id, tenant, name_space, alias, is_public, pool_size, created_at, updated_at,"
-                                 " last_spawned_at, spawn_count FROM templates ORDER BY created_at, id"));
+  TRY(Statement rows,
+      db.prepare("SELECT id, tenant, name_space, alias, is_public, pool_size, created_at, updated_at,"
+                 " last_spawned_at, spawn_count FROM templates ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -67,10 +69,12 @@ Result<StoredTemplates> load_templates(Connection& db) {
 }
 
 Result<void> save_template(Connection& db, const model::Template& row) {
-  auto done = db.run("INSERT INTO templates VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT(id) DO UPDATE SET"
-                     " is_public=?5, pool_size=?6, updated_at=?8",
-                     row.id, row.tenant, row.name_space, row.alias, row.is_public, row.pool_size ? static_cast<std::int64_t>(*row.pool_size) : -1, row.created_at.ms,
-                     row.updated_at.ms, row.last_spawned_at.ms, row.spawn_count);
+  auto done = db.run(
+      "INSERT INTO templates VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT(id) DO UPDATE SET"
+      " is_public=?5, pool_size=?6, updated_at=?8",
+      row.id, row.tenant, row.name_space, row.alias, row.is_public,
+      row.pool_size ? static_cast<std::int64_t>(*row.pool_size) : -1, row.created_at.ms, row.updated_at.ms,
+      row.last_spawned_at.ms, row.spawn_count);
   if (!done && done.error().code() == Code::kExists) {
     return make_error(Code::kExists, "a template named '{}' exists already", row.alias);
   }
@@ -83,9 +87,10 @@ Result<void> save_template(Connection& db, const model::Template& row) {
 }
 
 Result<void> insert_build(Connection& db, const model::Build& build) {
-  auto done = db.run("INSERT INTO builds VALUES (?,?,?,?,?,?,?,?,?,?,?)", build.id, build.template_id, build.user,
-                     build.workdir, encode_map(build.envs), build.limits.memory_bytes, build.limits.cpu_millis,
-                     build.limits.processes, build.limits.open_files, build.limits.disk_bytes, build.created_at.ms);
+  auto done =
+      db.run("INSERT INTO builds VALUES (?,?,?,?,?,?,?,?,?,?,?)", build.id, build.template_id, build.user,
+             build.workdir, encode_map(build.envs), build.limits.memory_bytes, build.limits.cpu_millis,
+             build.limits.processes, build.limits.open_files, build.limits.disk_bytes, build.created_at.ms);
   if (!done && done.error().code() == Code::kExists) {
     return make_error(Code::kExists, "build {} is registered already; builds are immutable", build.id);
   }
@@ -99,7 +104,8 @@ Result<void> delete_template(Connection& db, const std::string& id) {
 }
 
 Result<void> count_spawn(Connection& db, const std::string& template_id, WallTime at) {
-  TRY_VOID(db.run("UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ? WHERE id = ?", at.ms, template_id));
+  TRY_VOID(db.run("UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ? WHERE id = ?",
+                  at.ms, template_id));
   return {};
 }
 

@@ -7,11 +7,13 @@ namespace atl::store {
 
 Result<std::vector<model::Tenant>> load_tenants(Connection& db) {
   std::vector<model::Tenant> out;
-  TRY(Statement rows, db.prepare("SELECT id, name, max_sandboxes, created_at FROM tenants ORDER BY created_at, id"));
+  TRY(Statement rows,
+      db.prepare("SELECT id, name, max_sandboxes, created_at FROM tenants ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
-    out.push_back({rows.text(0), rows.text(1), static_cast<std::uint32_t>(rows.integer(2)), {rows.integer(3)}});
+    out.push_back(
+        {rows.text(0), rows.text(1), static_cast<std::uint32_t>(rows.integer(2)), {rows.integer(3)}});
   }
 }
 
@@ -25,18 +27,25 @@ Result<void> insert_tenant(Connection& db, const model::Tenant& tenant) {
 
 Result<std::vector<model::ApiKey>> load_keys(Connection& db) {
   std::vector<model::ApiKey> out;
-  TRY(Statement rows, db.prepare("SELECT id, tenant, name, prefix, hash, role, created_at FROM keys ORDER BY created_at, id"));
+  TRY(Statement rows,
+      db.prepare(
+          "SELECT id, tenant, name, prefix, hash, role, created_at FROM keys ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
-    out.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4),
-                   static_cast<model::Role>(rows.integer(5)), {rows.integer(6)}});
+    out.push_back({rows.text(0),
+                   rows.text(1),
+                   rows.text(2),
+                   rows.text(3),
+                   rows.text(4),
+                   static_cast<model::Role>(rows.integer(5)),
+                   {rows.integer(6)}});
   }
 }
 
 Result<void> insert_key(Connection& db, const model::ApiKey& key) {
-  TRY_VOID(db.run("INSERT INTO keys VALUES (?,?,?,?,?,?,?)", key.id, key.tenant, key.name, key.prefix, Blob{key.hash},
-                  static_cast<int>(key.role), key.created_at.ms));
+  TRY_VOID(db.run("INSERT INTO keys VALUES (?,?,?,?,?,?,?)", key.id, key.tenant, key.name, key.prefix,
+                  Blob{key.hash}, static_cast<int>(key.role), key.created_at.ms));
   return {};
 }
 

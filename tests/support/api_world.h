@@ -18,8 +18,16 @@ struct ApiAnswer {
   std::string text;
   json::value body;
   std::string header(std::string_view name) const { return std::string(headers.find(name).value_or("")); }
-  std::string word() const { return body.is_object() && body.as_object().contains("error_code") ? std::string(body.at("error_code").as_string()) : ""; }
-  std::string message() const { return body.is_object() && body.as_object().contains("message") ? std::string(body.at("message").as_string()) : ""; }
+  std::string word() const {
+    return body.is_object() && body.as_object().contains("error_code")
+               ? std::string(body.at("error_code").as_string())
+               : "";
+  }
+  std::string message() const {
+    return body.is_object() && body.as_object().contains("message")
+               ? std::string(body.at("message").as_string())
+               : "";
+  }
 };
 
 class ApiWorld {
@@ -27,7 +35,8 @@ class ApiWorld {
   explicit ApiWorld(control::ServiceOptions options = {})
       : world(std::move(options)),
         spec(ATOLL_OPENAPI),
-        services{*world.service, *world.catalog, *world.identity, world.clock, {"atoll.localhost:7400", "0.1.0"}},
+        services{
+            *world.service, *world.catalog, *world.identity, world.clock, {"atoll.localhost:7400", "0.1.0"}},
         router(services, api::all_routes()),
         scope_(world.io.get_executor()) {
     std::ifstream(world.path("control/bootstrap.key")) >> admin_key;
@@ -45,8 +54,8 @@ class ApiWorld {
     world.run(scope_.join());
   }
 
-  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "", std::string key = "",
-                 std::vector<http::Header> headers = {}) {
+  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "",
+                 std::string key = "", std::vector<http::Header> headers = {}) {
     http::RequestHead head;
     head.method = method;
     head.target = target;
@@ -124,7 +133,8 @@ class ApiWorld {
     if (const json::value* headers = response.if_contains("headers")) {
       for (const auto& [name, header] : headers->as_object()) {
         bool required = header.as_object().contains("required");
-        EXPECT_TRUE(!required || answer.headers.find(std::string(name))) << what << " lacks header " << std::string(name);
+        EXPECT_TRUE(!required || answer.headers.find(std::string(name)))
+            << what << " lacks header " << std::string(name);
       }
     }
     const json::value* content = response.if_contains("content");
@@ -133,7 +143,8 @@ class ApiWorld {
       return;
     }
     EXPECT_EQ(answer.header("content-type"), "application/json") << what;
-    EXPECT_EQ(spec.check(answer.body, content->at("application/json").at("schema")), "") << what << "\n" << answer.text;
+    EXPECT_EQ(spec.check(answer.body, content->at("application/json").at("schema")), "") << what << "\n"
+                                                                                         << answer.text;
   }
 
   std::vector<std::pair<std::string, std::regex>> shapes_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// World: a whole control plane in one process, with a fake runner and fake guests behind the real wires, a clock that
-// the test moves, and a data directory that survives restart().
+// World: a whole control plane in one process, with a fake runner and fake guests behind the real wires, a
+// clock that the test moves, and a data directory that survives restart().
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,9 +21,11 @@ inline constexpr char kBuild2[] = "99999999-2222-4333-8444-555555555555";
 
 class World {
  public:
-  explicit World(control::ServiceOptions options = {}) : World(std::move(options), new_directory(), nullptr) {}
+  explicit World(control::ServiceOptions options = {})
+      : World(std::move(options), new_directory(), nullptr) {}
   // With a data directory that stays, and a runner somewhere else when `connect` is given.
-  World(control::ServiceOptions options, std::filesystem::path directory, control::RunnerClient::Connect connect)
+  World(control::ServiceOptions options, std::filesystem::path directory,
+        control::RunnerClient::Connect connect)
       : directory_(std::move(directory)),
         options_(std::move(options)),
         connect_(std::move(connect)),
@@ -76,7 +78,8 @@ class World {
     io.run_one_for(std::chrono::milliseconds(20));
   }
 
-  // As a crash leaves it: whatever was written stays, whatever was under way is gone, and the runner hears nothing more.
+  // As a crash leaves it: whatever was written stays, whatever was under way is gone, and the runner hears
+  // nothing more.
   void crash() {
     auto copy = directory_ / "crashed";
     std::filesystem::create_directories(copy);
@@ -91,7 +94,8 @@ class World {
     runner.release_held();
     guests.release();
     close();
-    for (const auto& entry : std::filesystem::directory_iterator(directory_ / "control")) std::filesystem::remove(entry);
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ / "control"))
+      std::filesystem::remove(entry);
     for (const auto& entry : std::filesystem::directory_iterator(copy)) {
       std::filesystem::rename(entry, directory_ / "control" / entry.path().filename());
     }
@@ -133,12 +137,16 @@ class World {
     ASSERT_TRUE(done.ok());
   }
   void free_disk() {
-    ASSERT_TRUE(db->run_blocking([](store::Connection& c) { return c.exec("PRAGMA max_page_count = 1000000"); }).ok());
+    ASSERT_TRUE(db->run_blocking([](store::Connection& c) {
+                    return c.exec("PRAGMA max_page_count = 1000000");
+                  }).ok());
   }
   bool replace_token(const std::string& id, const std::string& token) {
-    return db->run_blocking([=](store::Connection& c) {
-               return c.run("UPDATE sandboxes SET access_token = ? WHERE id = ?", token, id);
-             }).ok();
+    return db
+        ->run_blocking([=](store::Connection& c) {
+          return c.run("UPDATE sandboxes SET access_token = ? WHERE id = ?", token, id);
+        })
+        .ok();
   }
   void set_boot_id(const std::string& id) { options_.boot_id = id; }
 
@@ -149,7 +157,9 @@ class World {
     spec.timeout = timeout;
     return spec;
   }
-  Result<control::SandboxView> create(control::CreateSpec spec) { return run(service->create(std::move(spec))); }
+  Result<control::SandboxView> create(control::CreateSpec spec) {
+    return run(service->create(std::move(spec)));
+  }
   Result<control::SandboxView> create() { return create(spec()); }
   void add_template(const std::string& name, const std::string& build, std::uint32_t pool_size) {
     control::Catalog::NewBuild request;
@@ -178,7 +188,8 @@ class World {
     ASSERT_TRUE(identity->bootstrap(path("control/bootstrap.key")).ok());
     tenant = identity->tenants().front().id;
     service = std::make_unique<control::SandboxService>(io.get_executor(), *db, clock, *catalog, *identity,
-                                                        connect_ ? connect_ : runner.connector(), guests.network(), options_);
+                                                        connect_ ? connect_ : runner.connector(),
+                                                        guests.network(), options_);
     ASSERT_TRUE(service->load().ok());
     service->start();
   }

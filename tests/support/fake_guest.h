@@ -19,7 +19,8 @@ using async::Task;
 
 class FakeGuests {
  public:
-  explicit FakeGuests(async::Executor executor) : executor_(executor), scope_(executor), released_(executor) {}
+  explicit FakeGuests(async::Executor executor)
+      : executor_(executor), scope_(executor), released_(executor) {}
 
   control::GuestNetwork network() {
     return [this](const model::SandboxRow& row) -> http::Connector {

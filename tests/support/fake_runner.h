@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeRunner: the runner's side of the real wire, with sandboxes that exist only as entries of a map. They outlive
-// connections and control, as real ones do. Tests can make it slow, deaf, full or gone.
+// FakeRunner: the runner's side of the real wire, with sandboxes that exist only as entries of a map. They
+// outlive connections and control, as real ones do. Tests can make it slow, deaf, full or gone.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ class FakeRunner {
     model::NetworkRules rules;
   };
 
-  explicit FakeRunner(async::Executor executor) : executor_(executor), scope_(executor), released_(executor) {}
+  explicit FakeRunner(async::Executor executor)
+      : executor_(executor), scope_(executor), released_(executor) {}
 
   control::RunnerClient::Connect connector() {
     return [this] { return connect(); };
@@ -42,12 +43,12 @@ class FakeRunner {
   }
 
   // What a test may turn.
-  bool down = false;                         // connecting fails
+  bool down = false;  // connecting fails
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
-  std::set<wire::Type> hold;                 // such requests are carried out, but answered only by release_held()
-  std::set<wire::Type> ignore;               // such requests are neither carried out nor answered
-  std::map<wire::Type, Error> fail;          // such requests are refused
+  std::set<wire::Type> hold;         // such requests are carried out, but answered only by release_held()
+  std::set<wire::Type> ignore;       // such requests are neither carried out nor answered
+  std::map<wire::Type, Error> fail;  // such requests are refused
   // After the rules of a sandbox were replaced.
   std::function<void(const std::string& sandbox)> on_network = [](const std::string&) {};
 
@@ -84,7 +85,7 @@ class FakeRunner {
   std::map<std::string, Entry> entries;
   std::size_t most_entries = 0;  // at one instant
   std::size_t started = 0;
-  std::size_t waiting = 0;       // requests held back now
+  std::size_t waiting = 0;  // requests held back now
 
  private:
   Task<Result<net::SeqPacketPtr>> connect() {
@@ -239,7 +240,8 @@ class FakeRunner {
 
   wire::StatsReply stats(const wire::Header& header, const wire::SandboxRef& request) {
     auto out = reply<wire::StatsReply>(header, wire::Type::kStatsReply);
-    if (!entries.count(request.sandbox.str())) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
+    if (!entries.count(request.sandbox.str()))
+      refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
     out.cpu_us = ++ticks_ * 1'000'000;
     out.memory_used = 10 << 20;
     out.memory_limit = 1024ull << 20;

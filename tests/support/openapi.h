@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// api/openapi.yaml as JSON, and a check of values against its schemas: as much of JSON Schema as the file uses.
-// Properties that a schema does not name are mistakes here, so that the file stays complete.
+// api/openapi.yaml as JSON, and a check of values against its schemas: as much of JSON Schema as the file
+// uses. Properties that a schema does not name are mistakes here, so that the file stays complete.
 #pragma once
 
 #include <yaml.h>
 
-#include <boost/json.hpp>
 #include <cstdio>
 #include <regex>
 #include <stdexcept>
 #include <string>
+
+#include <boost/json.hpp>
 
 namespace atl::test {
 
@@ -47,7 +48,8 @@ class OpenApi {
   }
 
   // What is wrong with `value`, empty when nothing is.
-  std::string check(const json::value& value, const json::value& schema_or_ref, const std::string& where = "body") const {
+  std::string check(const json::value& value, const json::value& schema_or_ref,
+                    const std::string& where = "body") const {
     const json::object& schema = resolve(schema_or_ref);
     if (const json::value* type = schema.if_contains("type"); type && !has_type(value, *type)) {
       return where + " is " + json::serialize(value) + ", not a " + json::serialize(*type);
@@ -60,7 +62,8 @@ class OpenApi {
         return where + " does not match its pattern";
       }
     }
-    if (const json::value* format = schema.if_contains("format"); format && *format == "date-time" && value.is_string()) {
+    if (const json::value* format = schema.if_contains("format");
+        format && *format == "date-time" && value.is_string()) {
       static const std::regex kTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
       if (!std::regex_match(std::string(value.as_string()), kTime)) return where + " is no time of RFC 3339";
     }
@@ -94,7 +97,8 @@ class OpenApi {
     return name == "number" && value.is_number();
   }
 
-  std::string check_items(const json::array& list, const json::object& schema, const std::string& where) const {
+  std::string check_items(const json::array& list, const json::object& schema,
+                          const std::string& where) const {
     const json::value* items = schema.if_contains("items");
     for (std::size_t i = 0; items && i < list.size(); ++i) {
       auto problem = check(list[i], *items, where + "[" + std::to_string(i) + "]");
@@ -103,7 +107,8 @@ class OpenApi {
     return {};
   }
 
-  std::string check_properties(const json::object& object, const json::object& schema, const std::string& where) const {
+  std::string check_properties(const json::object& object, const json::object& schema,
+                               const std::string& where) const {
     if (const json::value* required = schema.if_contains("required")) {
       for (const auto& name : required->as_array()) {
         if (!object.contains(name.as_string())) return where + " lacks " + std::string(name.as_string());

@@ -22,7 +22,8 @@ Result<net::TlsIdentity> read_identity(const std::string& stem) {
   return identity;
 }
 
-// The key first: a certificate without its key would be useless, a key without certificate is simply made anew.
+// The key first: a certificate without its key would be useless, a key without certificate is simply made
+// anew.
 Result<void> write_identity(const std::string& stem, const net::TlsIdentity& identity) {
   TRY_VOID(sys::replace_file(stem + ".key", identity.private_key, 0600));
   return sys::replace_file(stem + ".pem", identity.certificate_chain, 0644);
@@ -49,7 +50,8 @@ bool still_good(const std::string& path, const std::string& host, WallTime now) 
 
 }  // namespace
 
-Result<net::TlsIdentity> ensure_server_identity(const std::string& directory, const std::string& domain, Clock& clock) {
+Result<net::TlsIdentity> ensure_server_identity(const std::string& directory, const std::string& domain,
+                                                Clock& clock) {
   TRY_VOID(sys::ensure_directory(directory, 0700));
   std::string host = domain.substr(0, domain.find(':'));
   TRY(net::TlsIdentity authority, ensure_authority(directory));

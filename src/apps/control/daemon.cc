@@ -45,7 +45,8 @@ Result<void> Daemon::bind() {
     options.protocols.plain = net::is_loopback(endpoint) || options_.plain == Plain::kAnywhere;
     TRY(auto listener, net::listen_tcp(io_.get_executor(), endpoint));
     std::uint16_t port = listener->port();
-    servers_.push_back(std::make_unique<http::Server>(io_.get_executor(), std::move(listener), options, handler));
+    servers_.push_back(
+        std::make_unique<http::Server>(io_.get_executor(), std::move(listener), options, handler));
     const char* plain = options.protocols.plain ? "yes" : "no";
     log::info("listening", {{"address", endpoint.address}, {"port", port}, {"plain", plain}});
     if (options_.domain.find(':') == std::string::npos) options_.domain += fmt::format(":{}", port);
@@ -62,19 +63,22 @@ Result<void> Daemon::open_store() {
   catalog_ = std::make_unique<control::Catalog>(*db_, system_clock(), options_.templates_dir());
   TRY_VOID(catalog_->load());
   auto connect = [path = options_.runner_socket()] { return net::connect_seqpacket(path); };
-  service_ = std::make_unique<control::SandboxService>(io_.get_executor(), *db_, system_clock(), *catalog_, *identity_,
-                                                       connect, control::slot_network(), options_.service);
+  service_ = std::make_unique<control::SandboxService>(io_.get_executor(), *db_, system_clock(), *catalog_,
+                                                       *identity_, connect, control::slot_network(),
+                                                       options_.service);
   TRY_VOID(service_->load());
   ingress::Options ingress;
   ingress.domain = options_.domain;
   ingress_ = std::make_unique<ingress::Gateway>(*service_, ingress);
-  services_.reset(new api::Services{*service_, *catalog_, *identity_, system_clock(), {options_.domain, ATOLL_VERSION}});
+  services_.reset(
+      new api::Services{*service_, *catalog_, *identity_, system_clock(), {options_.domain, ATOLL_VERSION}});
   router_ = std::make_unique<api::Router>(*services_, api::all_routes());
   return {};
 }
 
 Result<void> Daemon::open_tls() {
-  TRY(auto identity, ensure_server_identity(options_.control_dir() + "/tls", options_.domain, system_clock()));
+  TRY(auto identity,
+      ensure_server_identity(options_.control_dir() + "/tls", options_.domain, system_clock()));
   TRY(auto tls, net::make_tls_server(identity));
   tls_->replace(std::move(tls));
   return {};
@@ -90,7 +94,8 @@ Task<> Daemon::renew_certificates() {
   while (!stopping_) {
     co_await async::sleep_for(kCertificateCheck);
     if (stopping_) co_return;
-    if (auto done = open_tls(); !done) log::error("could not renew the certificate", {{"what", done.error().message()}});
+    if (auto done = open_tls(); !done)
+      log::error("could not renew the certificate", {{"what", done.error().message()}});
   }
 }
 

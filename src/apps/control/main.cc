@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   control_app::Daemon daemon(std::move(*parsed.options));
   if (auto opened = daemon.open(); !opened) {
-    log::error("atoll-control cannot start", {{"what", opened.error().message()}, {"hint", opened.error().hint()}});
+    log::error("atoll-control cannot start",
+               {{"what", opened.error().message()}, {"hint", opened.error().hint()}});
     return 1;
   }
   daemon.run();

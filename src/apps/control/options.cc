@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/control/options.h"
 
-#include <CLI/CLI.hpp>
-
 #include <thread>
+
+#include <CLI/CLI.hpp>
 
 namespace atl::control_app {
 namespace {
@@ -11,7 +11,8 @@ namespace {
 constexpr char kAbout[] =
     "The unprivileged daemon of Atoll: API, ingress, and the store.\n"
     "'atoll up' starts it with flags made from /etc/atoll/atoll.toml.\n\n"
-    "One port serves the API and all sandboxes, plain HTTP and TLS told apart by the first byte. Plain HTTP is answered\n"
+    "One port serves the API and all sandboxes, plain HTTP and TLS told apart by the first byte. Plain HTTP "
+    "is answered\n"
     "on loopback addresses only, unless --plain=anywhere says otherwise; TLS is answered everywhere.";
 
 struct Raw {
@@ -23,15 +24,19 @@ struct Raw {
 
 void declare(CLI::App& app, Options& options, Raw& raw) {
   app.set_version_flag("--version", std::string("atoll-control ") + ATOLL_VERSION);
-  app.add_option("--data-dir", options.data_dir, "What is kept: control/ belongs to this daemon")->capture_default_str();
+  app.add_option("--data-dir", options.data_dir, "What is kept: control/ belongs to this daemon")
+      ->capture_default_str();
   app.add_option("--run-dir", options.run_dir, "Where runner.sock is")->capture_default_str();
-  app.add_option("--listen", raw.listen, "Address and port, may be given several times")->capture_default_str();
-  app.add_option("--domain", raw.domain, "Names of the API and of sandboxes; without a port, that of the first --listen")
+  app.add_option("--listen", raw.listen, "Address and port, may be given several times")
+      ->capture_default_str();
+  app.add_option("--domain", raw.domain,
+                 "Names of the API and of sandboxes; without a port, that of the first --listen")
       ->capture_default_str();
   app.add_option("--plain", raw.plain, "Where plain HTTP is answered")
       ->check(CLI::IsMember({"loopback", "anywhere"}))
       ->capture_default_str();
-  app.add_option("--user", options.user, "User to become when started as root; '' stays root")->capture_default_str();
+  app.add_option("--user", options.user, "User to become when started as root; '' stays root")
+      ->capture_default_str();
   app.add_option("--pool-size", options.service.pool_size, "Sandboxes kept ready per template")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
@@ -59,7 +64,8 @@ Result<void> finish(Options& options, const Raw& raw) {
   options.domain = raw.domain;
   options.service.max_timeout = std::chrono::seconds(raw.max_timeout_s);
   for (const std::string& path : {options.data_dir, options.run_dir}) {
-    if (path.empty() || path.front() != '/') return make_error(Code::kInvalid, "'{}' must be an absolute path", path);
+    if (path.empty() || path.front() != '/')
+      return make_error(Code::kInvalid, "'{}' must be an absolute path", path);
   }
   return {};
 }

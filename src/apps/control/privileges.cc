@@ -40,24 +40,32 @@ void allow(sys::FilterPolicy& policy, std::initializer_list<const char*> calls) 
   for (const char* call : calls) policy.rules.push_back({call, {}, {}});
 }
 
-void allow_if(sys::FilterPolicy& policy, const char* call, Test test) { policy.rules.push_back({call, {}, {test}}); }
+void allow_if(sys::FilterPolicy& policy, const char* call, Test test) {
+  policy.rules.push_back({call, {}, {test}});
+}
 
-// Everything that control, SQLite, OpenSSL and the C library do while serving. Not among it: starting programs,
-// changing identity, mounts, namespaces, tracing, raw sockets, executable memory.
+// Everything that control, SQLite, OpenSSL and the C library do while serving. Not among it: starting
+// programs, changing identity, mounts, namespaces, tracing, raw sockets, executable memory.
 sys::FilterPolicy control_calls() {
   sys::FilterPolicy policy;
   policy.otherwise = {sys::FilterAction::Kind::kErrno, EPERM};
   // Reading, writing and naming files; Landlock says where.
-  allow(policy, {"read", "readv", "write", "writev", "pread64", "pwrite64", "preadv", "pwritev", "close", "fstat", "stat", "lstat",
-                 "newfstatat", "statx", "lseek", "open", "openat", "access", "faccessat", "faccessat2", "readlink",
-                 "readlinkat", "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "getdents64",
-                 "ftruncate", "fallocate", "fsync", "fdatasync", "fchmod", "fchown", "fcntl", "flock", "fadvise64", "getcwd",
-                 "umask", "ioctl", "dup", "fstatfs", "statfs", "utimensat"});
+  allow(policy, {"read",       "readv",      "write",     "writev",    "pread64",   "pwrite64",   "preadv",
+                 "pwritev",    "close",      "fstat",     "stat",      "lstat",     "newfstatat", "statx",
+                 "lseek",      "open",       "openat",    "access",    "faccessat", "faccessat2", "readlink",
+                 "readlinkat", "unlink",     "unlinkat",  "rename",    "renameat",  "renameat2",  "mkdir",
+                 "mkdirat",    "getdents64", "ftruncate", "fallocate", "fsync",     "fdatasync",  "fchmod",
+                 "fchown",     "fcntl",      "flock",     "fadvise64", "getcwd",    "umask",      "ioctl",
+                 "dup",        "fstatfs",    "statfs",    "utimensat"});
   // Sockets and the event loop.
-  allow(policy, {"connect", "accept", "accept4", "bind", "listen", "getsockname", "getpeername", "setsockopt", "getsockopt",
-                 "sendto", "sendmsg", "recvfrom", "recvmsg", "shutdown", "socketpair", "poll", "ppoll", "select", "pselect6",
-                 "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd2",
-                 "timerfd_create", "timerfd_settime", "timerfd_gettime", "pipe", "pipe2"});
+  allow(policy, {"connect",         "accept",      "accept4",        "bind",
+                 "listen",          "getsockname", "getpeername",    "setsockopt",
+                 "getsockopt",      "sendto",      "sendmsg",        "recvfrom",
+                 "recvmsg",         "shutdown",    "socketpair",     "poll",
+                 "ppoll",           "select",      "pselect6",       "epoll_create",
+                 "epoll_create1",   "epoll_ctl",   "epoll_wait",     "epoll_pwait",
+                 "epoll_pwait2",    "eventfd2",    "timerfd_create", "timerfd_settime",
+                 "timerfd_gettime", "pipe",        "pipe2"});
   for (int family : {AF_UNIX, AF_INET, AF_INET6}) {
     allow_if(policy, "socket", {0, Op::kEqual, static_cast<std::uint64_t>(family)});
   }
@@ -67,14 +75,36 @@ sys::FilterPolicy control_calls() {
   allow_if(policy, "mprotect", {2, Op::kMaskedEqual, PROT_EXEC, 0});
   // Threads of this process, no children.
   allow_if(policy, "clone", {0, Op::kMaskedEqual, CLONE_THREAD, CLONE_THREAD});
-  policy.rules.push_back({"clone3", {sys::FilterAction::Kind::kErrno, ENOSYS}, {}});  // the C library then uses clone
-  allow(policy, {"futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "membarrier", "sched_yield",
-                 "sched_getaffinity", "sched_getparam", "sched_getscheduler", "set_tid_address", "gettid", "getpid", "getppid", "tgkill", "tkill",
-                 "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall", "exit", "exit_group"});
+  policy.rules.push_back(
+      {"clone3", {sys::FilterAction::Kind::kErrno, ENOSYS}, {}});  // the C library then uses clone
+  allow(policy, {"futex",
+                 "futex_waitv",
+                 "set_robust_list",
+                 "get_robust_list",
+                 "rseq",
+                 "membarrier",
+                 "sched_yield",
+                 "sched_getaffinity",
+                 "sched_getparam",
+                 "sched_getscheduler",
+                 "set_tid_address",
+                 "gettid",
+                 "getpid",
+                 "getppid",
+                 "tgkill",
+                 "tkill",
+                 "rt_sigaction",
+                 "rt_sigprocmask",
+                 "rt_sigreturn",
+                 "sigaltstack",
+                 "restart_syscall",
+                 "exit",
+                 "exit_group"});
   allow_if(policy, "prctl", {0, Op::kEqual, PR_SET_NAME});
   // Questions.
-  allow(policy, {"getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo", "getrusage", "prlimit64", "clock_gettime",
-                 "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getrandom", "times"});
+  allow(policy, {"getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo", "getrusage", "prlimit64",
+                 "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
+                 "getrandom", "times"});
   return policy;
 }
 
@@ -97,9 +127,12 @@ Result<void> become_user(const std::string& user) {
   ::umask(0077);
   if (is_root() && !user.empty()) {
     TRY(passwd entry, find_user(user));
-    if (::initgroups(user.c_str(), entry.pw_gid) != 0) return Error::from_errno(errno, "take the groups of " + user);
-    if (::setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid) != 0) return Error::from_errno(errno, "become group of " + user);
-    if (::setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid) != 0) return Error::from_errno(errno, "become user " + user);
+    if (::initgroups(user.c_str(), entry.pw_gid) != 0)
+      return Error::from_errno(errno, "take the groups of " + user);
+    if (::setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid) != 0)
+      return Error::from_errno(errno, "become group of " + user);
+    if (::setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid) != 0)
+      return Error::from_errno(errno, "become user " + user);
   }
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Error::from_errno(errno, "set no_new_privs");
   // No core files and no tracing by the same user: the memory holds tokens.
@@ -127,7 +160,8 @@ Result<void> confine_files(const Options& options) {
     return {};
   }
   std::vector<sys::LandlockPath> paths{{options.control_dir(), true}, {options.templates_dir(), false}};
-  for (const char* path : {"/dev/null", "/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo", "/etc/ssl"}) {
+  for (const char* path :
+       {"/dev/null", "/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo", "/etc/ssl"}) {
     if (::access(path, F_OK) == 0) paths.push_back({path, false});
   }
   return sys::landlock_restrict_files(paths);
