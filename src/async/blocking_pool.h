@@ -28,16 +28,19 @@ class BlockingPool {
           work();
           asio::post(home, std::move(handler));
         } else {
-          auto answer = [handler = std::move(handler), value = work()]() mutable { std::move(handler)(std::move(value)); };
+          auto answer = [handler = std::move(handler), value = work()]() mutable {
+            std::move(handler)(std::move(value));
+          };
           asio::post(home, std::move(answer));
         }
       });
     };
     if constexpr (std::is_void_v<Value>) {
-      co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(start), asio::use_awaitable);
+      co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(start),
+                                                                           asio::use_awaitable);
     } else {
-      co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Value)>(std::move(start),
-                                                                                        asio::use_awaitable);
+      co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Value)>(
+          std::move(start), asio::use_awaitable);
     }
   }
 

@@ -27,13 +27,14 @@ void Scope::spawn(std::string name, Task<> task) {
   if (cancelled_) return;
   auto entry = running_.emplace(running_.end());
   entry->name = std::move(name);
-  asio::co_spawn(executor_, std::move(task),
-                 asio::bind_cancellation_slot(entry->signal.slot(), [this, entry](std::exception_ptr failure) {
-                   auto what = failure ? describe(failure, cancelled_) : "";
-                   if (!what.empty()) log::error("task ended by an exception", {{"task", entry->name}, {"what", what}});
-                   running_.erase(entry);
-                   if (running_.empty()) idle_.notify_all();
-                 }));
+  asio::co_spawn(
+      executor_, std::move(task),
+      asio::bind_cancellation_slot(entry->signal.slot(), [this, entry](std::exception_ptr failure) {
+        auto what = failure ? describe(failure, cancelled_) : "";
+        if (!what.empty()) log::error("task ended by an exception", {{"task", entry->name}, {"what", what}});
+        running_.erase(entry);
+        if (running_.empty()) idle_.notify_all();
+      }));
 }
 
 void Scope::cancel() {

@@ -4,7 +4,8 @@
 namespace atl::async {
 
 Error from_asio(const boost::system::error_code& error, std::string_view what) {
-  if (error == asio::error::eof) return make_error(Code::kUnavailable, "{}: connection closed by the peer", what);
+  if (error == asio::error::eof)
+    return make_error(Code::kUnavailable, "{}: connection closed by the peer", what);
   if (error == asio::error::operation_aborted) return make_error(Code::kCancelled, "{}: cancelled", what);
   if (error.category() == boost::system::system_category()) return Error::from_errno(error.value(), what);
   return make_error(Code::kUnavailable, "{}: {}", what, error.message());

@@ -31,8 +31,9 @@ Error from_asio(const boost::system::error_code& error, std::string_view what);
 // Suspends for at least `duration`. Returns early, without an error, when the surrounding scope is cancelled.
 Task<> sleep_for(Steady::duration duration);
 
-// `co_await shield();` makes this task deaf to cancellation from here on. A cancelled task ends by an exception at its
-// next co_await, so one that owns a Scope, or must finish something, shields itself before it joins.
+// `co_await shield();` makes this task deaf to cancellation from here on. A cancelled task ends by an
+// exception at its next co_await, so one that owns a Scope, or must finish something, shields itself before
+// it joins.
 inline auto shield() { return asio::this_coro::reset_cancellation_state(asio::disable_cancellation()); }
 
 // Lets other tasks of this loop run first.

@@ -76,9 +76,7 @@ TEST(Text, NumbersAreWholeAndExact) {
   }
 }
 
-TEST(Text, JsonQuoteIsSafe) {
-  EXPECT_EQ(json_quote("a\"\n\x1b\xff"), "\"a\\\"\\u000a\\u001b\xef\xbf\xbd\"");
-}
+TEST(Text, JsonQuoteIsSafe) { EXPECT_EQ(json_quote("a\"\n\x1b\xff"), "\"a\\\"\\u000a\\u001b\xef\xbf\xbd\""); }
 
 TEST(Random, IdsHaveTheirShape) {
   EXPECT_EQ(random_base36(20).size(), 20u);

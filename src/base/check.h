@@ -9,11 +9,12 @@
 #include <string>
 
 namespace atl {
-[[noreturn]] void check_failed(const char* expression, const char* file, int line, const std::string& message);
+[[noreturn]] void check_failed(const char* expression, const char* file, int line,
+                               const std::string& message);
 }  // namespace atl
 
-#define CHECK(condition, ...)                                                                   \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
-      ::atl::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__));        \
+#define CHECK(condition, ...)                                                          \
+  do {                                                                                 \
+    if (!(condition)) [[unlikely]]                                                     \
+      ::atl::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)

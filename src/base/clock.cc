@@ -88,7 +88,8 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
   int mo = digits(text, pos, 2);
   if (mo < 0 || !literal(text, pos, '-')) return std::nullopt;
   int d = digits(text, pos, 2);
-  year_month_day date{year(y), month(static_cast<unsigned>(mo < 0 ? 0 : mo)), day(static_cast<unsigned>(d < 0 ? 0 : d))};
+  year_month_day date{year(y), month(static_cast<unsigned>(mo < 0 ? 0 : mo)),
+                      day(static_cast<unsigned>(d < 0 ? 0 : d))};
   if (!date.ok() || !literal(text, pos, 'T')) return std::nullopt;
   int h = digits(text, pos, 2);
   if (h < 0 || h > 23 || !literal(text, pos, ':')) return std::nullopt;
@@ -100,7 +101,8 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
   if (!fraction) return std::nullopt;
   auto offset = offset_minutes(text, pos);
   if (!offset || pos != text.size()) return std::nullopt;
-  std::int64_t seconds = sys_days(date).time_since_epoch().count() * 86'400LL + h * 3600 + mi * 60 + s - *offset * 60;
+  std::int64_t seconds =
+      sys_days(date).time_since_epoch().count() * 86'400LL + h * 3600 + mi * 60 + s - *offset * 60;
   if (seconds < 0) return std::nullopt;
   return WallTime{seconds * 1000 + *fraction};
 }

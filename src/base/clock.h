@@ -40,7 +40,10 @@ class ManualClock final : public Clock {
   explicit ManualClock(WallTime start = {1'700'000'000'000}) : wall_(start) {}
   WallTime now() const override { return wall_; }
   Steady::time_point steady_now() const override { return steady_; }
-  void advance(Millis d) { wall_ = wall_ + d; steady_ += d; }
+  void advance(Millis d) {
+    wall_ = wall_ + d;
+    steady_ += d;
+  }
   void step_wall(Millis d) { wall_ = wall_ + d; }  // only the wall clock jumps
 
  private:

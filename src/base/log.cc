@@ -36,17 +36,19 @@ std::string_view name(Level level) {
 }
 
 std::string as_json(Level level, std::string_view message, std::initializer_list<Field> fields) {
-  std::string line = fmt::format(R"({{"time":"{}","level":"{}","program":"{}","message":{})",
-                                 format_rfc3339(system_clock().now()), name(level), program, json_quote(message));
+  std::string line =
+      fmt::format(R"({{"time":"{}","level":"{}","program":"{}","message":{})",
+                  format_rfc3339(system_clock().now()), name(level), program, json_quote(message));
   for (const Field& field : fields) {
-    line += fmt::format(",{}:{}", json_quote(field.key), field.quoted ? json_quote(field.value) : field.value);
+    line +=
+        fmt::format(",{}:{}", json_quote(field.key), field.quoted ? json_quote(field.value) : field.value);
   }
   return line + "}\n";
 }
 
 std::string as_text(Level level, std::string_view message, std::initializer_list<Field> fields) {
-  std::string line = fmt::format("{} {:5} {:30}", format_rfc3339(system_clock().now()).substr(11, 12), name(level),
-                                 message);
+  std::string line =
+      fmt::format("{} {:5} {:30}", format_rfc3339(system_clock().now()).substr(11, 12), name(level), message);
   for (const Field& field : fields) line += fmt::format(" {}={}", field.key, printable(field.value));
   return line + "\n";
 }

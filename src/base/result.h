@@ -59,9 +59,18 @@ class [[nodiscard]] Error {
   std::string_view word() const { return word_.empty() ? code_name(code_) : std::string_view(word_); }
   const std::string& hint() const { return hint_; }  // what the reader can do about it, may be empty
 
-  Error&& with_word(std::string word) && { word_ = std::move(word); return std::move(*this); }
-  Error&& with_hint(std::string hint) && { hint_ = std::move(hint); return std::move(*this); }
-  Error&& with_code(Code code) && { code_ = code; return std::move(*this); }
+  Error&& with_word(std::string word) && {
+    word_ = std::move(word);
+    return std::move(*this);
+  }
+  Error&& with_hint(std::string hint) && {
+    hint_ = std::move(hint);
+    return std::move(*this);
+  }
+  Error&& with_code(Code code) && {
+    code_ = code;
+    return std::move(*this);
+  }
   // Puts "what: " in front of the message, so that the reader sees on which object it failed.
   Error&& context(std::string_view what) && {
     message_ = fmt::format("{}: {}", what, message_);
@@ -79,7 +88,7 @@ class [[nodiscard]] Error {
 template <class T = void>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}   // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -127,13 +136,13 @@ Error make_error(Code code, fmt::format_string<Args...> format, Args&&... args) 
 
 #define ATOLL_CAT2(a, b) a##b
 #define ATOLL_CAT(a, b) ATOLL_CAT2(a, b)
-#define ATOLL_TRY_IMPL(tmp, ret, decl, ...)             \
-  auto tmp = (__VA_ARGS__);                             \
-  if (!tmp.ok()) ret std::move(tmp).error();            \
+#define ATOLL_TRY_IMPL(tmp, ret, decl, ...)  \
+  auto tmp = (__VA_ARGS__);                  \
+  if (!tmp.ok()) ret std::move(tmp).error(); \
   decl = std::move(tmp).value()
-#define ATOLL_TRY_VOID_IMPL(tmp, ret, ...) \
-  do {                                     \
-    auto tmp = (__VA_ARGS__);              \
+#define ATOLL_TRY_VOID_IMPL(tmp, ret, ...)     \
+  do {                                         \
+    auto tmp = (__VA_ARGS__);                  \
     if (!tmp.ok()) ret std::move(tmp).error(); \
   } while (false)
 

@@ -33,7 +33,10 @@ std::string json_quote(std::string_view text) {
       text.remove_prefix(1);
     } else {
       std::size_t length = utf8_length(text);
-      if (length == 0) out += "\xef\xbf\xbd"; else out += text.substr(0, length);
+      if (length == 0)
+        out += "\xef\xbf\xbd";
+      else
+        out += text.substr(0, length);
       text.remove_prefix(std::max<std::size_t>(length, 1));
     }
   }
@@ -71,7 +74,8 @@ std::string to_lower(std::string_view text) {
 }
 
 bool equals_ignore_case(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == lower(y); });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == lower(y); });
 }
 
 }  // namespace atl

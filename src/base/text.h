@@ -17,9 +17,9 @@ std::string json_quote(std::string_view text);
 // The text with control characters (also ESC) replaced, safe to print on a terminal or in a log.
 std::string printable(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty parts
-std::string_view trim(std::string_view text);                               // spaces and tabs
-std::string to_lower(std::string_view text);                                // ASCII only
-bool equals_ignore_case(std::string_view a, std::string_view b);            // ASCII only
+std::string_view trim(std::string_view text);                                // spaces and tabs
+std::string to_lower(std::string_view text);                                 // ASCII only
+bool equals_ignore_case(std::string_view a, std::string_view b);             // ASCII only
 
 // The whole text as a decimal number: no sign for unsigned types, no spaces, no leading '+', no overflow.
 template <std::integral T>

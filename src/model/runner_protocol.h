@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wire between atoll-control and atoll-runner (proto/runner.md): fixed structs, one per SOCK_SEQPACKET message, on a
-// unix socket whose peer the kernel vouches for (SO_PEERCRED, unix(7)). No length is ever taken from a message:
-// the type decides the size, and a message of another size closes the connection. Same machine, so host byte order.
+// The wire between atoll-control and atoll-runner (proto/runner.md): fixed structs, one per SOCK_SEQPACKET
+// message, on a unix socket whose peer the kernel vouches for (SO_PEERCRED, unix(7)). No length is ever taken
+// from a message: the type decides the size, and a message of another size closes the connection. Same
+// machine, so host byte order.
 //
-// A request carries an `id` chosen by control; its one reply carries the same id. Replies may come in any order.
-// Messages with id 0 from the runner are events.
+// A request carries an `id` chosen by control; its one reply carries the same id. Replies may come in any
+// order. Messages with id 0 from the runner are events.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +24,23 @@ inline constexpr std::uint16_t kVersion = 1;
 
 enum class Type : std::uint16_t {
   // requests
-  kHello = 1,       // Hello -> HelloReply: versions, tiers in force, capacity
-  kStart = 2,       // StartRequest -> StartReply: launch a sandbox from nothing but ready slots and disks
-  kStop = 3,        // SandboxRef -> StopReply: kill, wait for the kernel, release everything
-  kList = 4,        // Empty -> one ListReply per sandbox, then one with last = 1 and no sandbox
-  kStats = 5,       // SandboxRef -> StatsReply
-  kNetwork = 6,     // NetworkRequest -> Done: replace the egress rules of one sandbox
-  kCapacity = 7,    // CapacityRequest -> Done: how many slots and disks to keep ready
-  kForget = 8,      // BuildRef -> Done: drop the runner's open handle of a template build
+  kHello = 1,     // Hello -> HelloReply: versions, tiers in force, capacity
+  kStart = 2,     // StartRequest -> StartReply: launch a sandbox from nothing but ready slots and disks
+  kStop = 3,      // SandboxRef -> StopReply: kill, wait for the kernel, release everything
+  kList = 4,      // Empty -> one ListReply per sandbox, then one with last = 1 and no sandbox
+  kStats = 5,     // SandboxRef -> StatsReply
+  kNetwork = 6,   // NetworkRequest -> Done: replace the egress rules of one sandbox
+  kCapacity = 7,  // CapacityRequest -> Done: how many slots and disks to keep ready
+  kForget = 8,    // BuildRef -> Done: drop the runner's open handle of a template build
   // replies
   kHelloReply = 101,
   kStartReply = 102,
   kStopReply = 103,
   kListReply = 104,
   kStatsReply = 105,
-  kDone = 106,      // Done: success or error of requests without an answer of their own
+  kDone = 106,  // Done: success or error of requests without an answer of their own
   // events
-  kExited = 201,    // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
+  kExited = 201,  // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
 };
 
 // NUL-terminated text in a fixed field. Reading stops at the field's end.
@@ -71,7 +72,9 @@ struct Status {
   Text<128> hint;
 };
 
-struct Empty { Header header; };
+struct Empty {
+  Header header;
+};
 
 struct SandboxRef {
   Header header;
@@ -91,9 +94,9 @@ struct HelloReply {
   std::uint32_t pid;
   std::uint32_t slots_total;
   std::uint32_t slots_free;
-  std::uint8_t tiers;          // bit (1 << Tier)
-  std::uint8_t cgroup_mode;    // 1, 2, 3 = version 1, hybrid, version 2
-  std::uint8_t landlock_abi;   // 0 when absent
+  std::uint8_t tiers;         // bit (1 << Tier)
+  std::uint8_t cgroup_mode;   // 1, 2, 3 = version 1, hybrid, version 2
+  std::uint8_t landlock_abi;  // 0 when absent
   std::uint8_t pad;
   std::uint32_t missing_layers;  // bit set of MissingLayer
 };
@@ -112,9 +115,9 @@ struct StartRequest {
   Text<24> sandbox;
   std::uint64_t generation;
   std::uint64_t owner_epoch;
-  Text<40> build;              // UUID of the template build; the runner knows where builds are kept
+  Text<40> build;  // UUID of the template build; the runner knows where builds are kept
   std::uint8_t tier;
-  std::uint8_t internet;       // initial egress: 1 = policy open, 0 = closed
+  std::uint8_t internet;  // initial egress: 1 = policy open, 0 = closed
   std::uint8_t pad[2];
   std::uint32_t cpu_millis;
   std::uint32_t processes;
@@ -130,14 +133,23 @@ struct StartReply {
   Header header;
   Status status;
   std::uint32_t slot;
-  Text<16> interface;          // host side of the slot's link: bind to it to reach the sandbox
-  std::uint32_t pid;           // of PID 1, in the host's pid namespace
-  std::uint64_t start_ticks;   // its start time, /proc/<pid>/stat field 22: names the process for ever
+  Text<16> interface;         // host side of the slot's link: bind to it to reach the sandbox
+  std::uint32_t pid;          // of PID 1, in the host's pid namespace
+  std::uint64_t start_ticks;  // its start time, /proc/<pid>/stat field 22: names the process for ever
   std::uint32_t step_us[kStartSteps];  // how long each StartStep took
 };
 
 enum StartStep : std::uint32_t {
-  kStepQueue, kStepSlot, kStepDisk, kStepCgroup, kStepClone, kStepMaps, kStepMounts, kStepPivot, kStepConfine, kStepExec,
+  kStepQueue,
+  kStepSlot,
+  kStepDisk,
+  kStepCgroup,
+  kStepClone,
+  kStepMaps,
+  kStepMounts,
+  kStepPivot,
+  kStepConfine,
+  kStepExec,
   kStepTotal,
   kStepPrepare,  // template and disk made ready for this slot, before kStepClone
 };
@@ -154,7 +166,7 @@ struct ListReply {
   Header header;
   Status status;
   std::uint8_t last;
-  std::uint8_t alive;          // 0: PID 1 is gone, resources still held
+  std::uint8_t alive;  // 0: PID 1 is gone, resources still held
   std::uint8_t tier;
   std::uint8_t pad;
   Text<24> sandbox;
@@ -170,8 +182,8 @@ struct ListReply {
 struct StatsReply {
   Header header;
   Status status;
-  std::uint64_t cpu_us;        // since start
-  std::uint64_t memory_used;   // bytes, without reclaimable cache
+  std::uint64_t cpu_us;       // since start
+  std::uint64_t memory_used;  // bytes, without reclaimable cache
   std::uint64_t memory_cache;
   std::uint64_t memory_limit;
   std::uint64_t disk_used;
@@ -188,14 +200,18 @@ struct NetworkRequest {
   std::uint8_t allow_count;
   std::uint8_t deny_count;
   std::uint8_t pad;
-  struct { std::uint8_t address[4]; std::uint8_t prefix; std::uint8_t pad[3]; } allow[kMaxNetworkRules], deny[kMaxNetworkRules];
+  struct {
+    std::uint8_t address[4];
+    std::uint8_t prefix;
+    std::uint8_t pad[3];
+  } allow[kMaxNetworkRules], deny[kMaxNetworkRules];
 };
 
 struct CapacityRequest {
   Header header;
   std::uint32_t ready_slots;
   std::uint32_t ready_disks;
-  std::uint64_t disk_bytes;    // size of the disks kept ready
+  std::uint64_t disk_bytes;  // size of the disks kept ready
 };
 
 struct Done {
@@ -207,14 +223,15 @@ struct ExitedEvent {
   Header header;
   Text<24> sandbox;
   std::uint64_t generation;
-  std::int32_t wait_status;    // as of waitpid(2); -1 when the runner could not see it
+  std::int32_t wait_status;  // as of waitpid(2); -1 when the runner could not see it
   std::uint32_t oom_kills;
 };
 
 // Every message is a plain block of bytes.
 template <class T>
 inline constexpr bool kIsMessage = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
-static_assert(kIsMessage<StartRequest> && kIsMessage<StartReply> && kIsMessage<NetworkRequest> && kIsMessage<ListReply>);
+static_assert(kIsMessage<StartRequest> && kIsMessage<StartReply> && kIsMessage<NetworkRequest> &&
+              kIsMessage<ListReply>);
 inline constexpr std::size_t kMaxMessage = 2048;
 static_assert(sizeof(NetworkRequest) <= kMaxMessage && sizeof(ListReply) <= kMaxMessage);
 

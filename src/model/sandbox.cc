@@ -87,8 +87,8 @@ std::string new_sandbox_id() { return "i" + random_base36(20); }
 
 bool valid_sandbox_id(std::string_view id) {
   return id.size() == 21 && id.front() == 'i' && std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  });
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+         });
 }
 
 }  // namespace atl::model

@@ -56,7 +56,7 @@ std::string format_cidr(const Cidr& cidr);
 
 // Address rules. allow beats deny, and no rule ever opens a private, link-local, metadata or host range.
 struct NetworkRules {
-  bool internet = true;         // policy `open`; false = closed but for `allow`
+  bool internet = true;  // policy `open`; false = closed but for `allow`
   std::vector<Cidr> allow;
   std::vector<Cidr> deny;
   bool operator==(const NetworkRules&) const = default;

@@ -193,8 +193,8 @@ TEST_F(InsideTest, MemoryLimitEndsTheProcessAndIsCounted) {
 
 TEST_F(InsideTest, ProcessLimitHolds) {
   start();
-  // The sleepers must not hold the connection. They use up every place, so they have to go before another command
-  // can start: kill is built into the shell. PID 1 reaps them in its own time, hence more than one attempt.
+  // The sleepers must not hold the connection. They use up every place, so they go before another command can
+  // start: kill is built into the shell. PID 1 reaps them in its own time, hence more than one attempt.
   sh("(for i in $(seq 100); do sleep 30 & done) < /dev/null > /tmp/out 2>&1; kill -9 -1");
   std::string out;
   for (int attempt = 0; attempt < 1000 && out.empty(); ++attempt) out = sh("cat /tmp/out");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archives for templates: whatever the bytes are, nothing is written outside the tree, and the totals hold. Runs the reader
-// without its jail, so that the inner wall alone has to hold.
+// Archives for templates: whatever the bytes are, nothing is written outside the tree, and the totals hold.
+// Runs the reader without its jail, so that the inner wall alone has to hold.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
