@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/watch_table.h"
 
-#include <unistd.h>
-
 #include "base/random.h"
 #include "guest/entry.h"
 #include "guest/identity.h"
@@ -13,15 +11,16 @@ namespace atl::guest {
 
 using async::use_result;
 
-Watcher::Watcher(async::Executor executor, WatchRequest request, WatchTree tree)
+Watcher::Watcher(async::Executor executor, WatchRequest request, WatchTree tree, Fd readable)
     : request_(std::move(request)),
       tree_(std::move(tree)),
-      readable_(executor, ::dup(tree_.fd())),
+      readable_(executor, readable.release()),
       changed_(executor) {}
 
 void Watcher::close() {
   closed_ = true;
-  readable_.cancel();
+  boost::system::error_code ignored;
+  readable_.cancel(ignored);
 }
 
 std::optional<std::string> Watcher::take() {
@@ -39,7 +38,7 @@ std::string Watcher::event_json(const WatchEvent& event, const Accounts& account
   if (request_.include_entry && may_exist) {
     std::string name = event.name == "." ? std::string() : event.name;
     auto entry =
-        read_entry(tree_.directory(), name, name.empty() ? request_.path : join_path(request_.path, name));
+        read_entry(tree_->directory(), name, name.empty() ? request_.path : join_path(request_.path, name));
     if (entry.ok()) out.raw("entry", entry_json(*entry, accounts));
   }
   return std::move(out).finish();
@@ -56,7 +55,7 @@ Task<> Watcher::pump([[maybe_unused]] std::shared_ptr<Watcher> self, Workers& wo
       bool lost;
     };
     Batch batch = co_await workers.run([this, &accounts] {
-      auto changes = tree_.take();
+      auto changes = tree_->take();
       auto names = accounts.get();
       ActAs as(request_.user.identity);
       Batch out{{}, changes.lost};
@@ -80,17 +79,26 @@ Task<Result<WatcherPtr>> WatchTable::watch(WatchRequest request, Workers& worker
   ++count_;
   auto tree = co_await workers.run(
       [&request] { return WatchTree::open(request.user, request.path, request.recursive); });
-  if (!tree.ok()) {
+  auto readable = tree.ok() ? tree->descriptor().duplicate() : Result<Fd>(tree.error());
+  if (!readable.ok()) {
     --count_;
-    co_return std::move(tree).error();
+    co_return std::move(readable).error();
   }
-  auto watcher = std::make_shared<Watcher>(executor_, std::move(request), std::move(*tree));
+  auto watcher =
+      std::make_shared<Watcher>(executor_, std::move(request), std::move(*tree), std::move(*readable));
   scope_.spawn("watcher", run(watcher, workers, accounts));
   co_return watcher;
 }
 
 Task<> WatchTable::run(WatcherPtr watcher, Workers& workers, AccountCache& accounts) {
   co_await watcher->pump(watcher, workers, accounts);
+  // KERNEL: closing the last descriptor of an inotify instance waits for its marks to be freed
+  // (fs/notify/group.c), which takes milliseconds and more on a busy machine, so it happens on a worker.
+  watcher->readable_.close();
+  co_await workers.run([&watcher] {
+    watcher->tree_.reset();
+    return true;
+  });
   --count_;
 }
 

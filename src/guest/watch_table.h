@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "async/event.h"
@@ -26,7 +27,8 @@ struct WatchRequest {
 // Use from its loop only.
 class Watcher {
  public:
-  Watcher(async::Executor executor, WatchRequest request, WatchTree tree);
+  // `readable` is a copy of the tree's descriptor.
+  Watcher(async::Executor executor, WatchRequest request, WatchTree tree, Fd readable);
 
   // The JSON of the oldest filesystem.FilesystemEvent, or nullopt. Events found lost are told once, by
   // lost().
@@ -42,7 +44,7 @@ class Watcher {
   std::string event_json(const WatchEvent& event, const Accounts& accounts) const;
 
   WatchRequest request_;
-  WatchTree tree_;
+  std::optional<WatchTree> tree_;
   async::asio::posix::stream_descriptor readable_;  // a copy of the tree's inotify descriptor
   async::Event changed_;
   std::deque<std::string> queue_;

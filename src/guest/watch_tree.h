@@ -32,7 +32,8 @@ class WatchTree {
   // kNotFound, or kInvalid when `path` is not a directory.
   static Result<WatchTree> open(const User& user, const std::string& path, bool recursive);
 
-  int fd() const { return inotify_.get(); }
+  // Readable when something has happened.
+  const Fd& descriptor() const { return inotify_; }
   // Takes what has happened since the last call. Directories that have appeared are watched before this
   // returns, and what was made in them before that is reported too.
   struct Changes {
