@@ -66,9 +66,13 @@ bool is_short_answer(const http::ResponseHead& head, const http::RequestHead& re
 }
 
 // Calls of the process service get their answer's head at once, however long the answer then goes on.
+// Not so input: it waits until the process has read it.
 bool is_answered_at_once(const http::RequestHead& request, std::uint16_t port) {
-  return port == model::kGuestPort && request.content_length &&
-         request.path().starts_with("/process.Process/");
+  constexpr std::string_view kProcess = "/process.Process/";
+  auto path = request.path();
+  if (port != model::kGuestPort || !request.content_length || !path.starts_with(kProcess)) return false;
+  auto method = path.substr(kProcess.size());
+  return method != "SendInput" && method != "StreamInput";
 }
 
 http::ClientLimits client_limits(std::size_t max_idle) {

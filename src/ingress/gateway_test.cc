@@ -391,6 +391,19 @@ TEST_F(GatewayTest, SilentGuestDaemonIs504) {
   EXPECT_THAT(answer, HasSubstr("guest daemon does not answer"));
 }
 
+TEST_F(GatewayTest, InputMayWaitForTheProcess) {
+  options.agent_silence = std::chrono::nanoseconds(1);
+  services[model::kGuestPort] = describe;
+  auto call = [](std::string_view method) {
+    return fmt::format(
+        "POST /process.Process/{} HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\n"
+        "E2b-Sandbox-Port: 49983\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}",
+        method, kId);
+  };
+  EXPECT_THAT(ask(call("SendInput")), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask(call("SendSignal")), StartsWith("HTTP/1.1 504 "));
+}
+
 TEST_F(GatewayTest, GuestThatBreaksMidAnswerIsPassedOnAsBroken) {
   struct Break {
     static Task<> handle(http::Exchange& exchange) {

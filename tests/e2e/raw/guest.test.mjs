@@ -138,6 +138,13 @@ test('input as a client stream', async () => {
   assert.equal(Buffer.concat(rest.map(dataOf)).toString(), 'one two three');
 });
 
+test('input to a process that reads late arrives whole', { timeout: 60_000 }, async () => {
+  const handle = await sandbox.commands.run('sleep 12; wc -c', { background: true, stdin: true });
+  await sandbox.commands.sendStdin(handle.pid, 'a'.repeat(300_000));
+  await sandbox.commands.closeStdin(handle.pid);
+  assert.equal((await within(20_000, 'the end', handle.wait())).stdout, '300000\n');
+});
+
 test('watching by polling, as the Python client does', async () => {
   await sandbox.files.makeDir('polled');
   const made = await unary(sandbox, 'filesystem.Filesystem/CreateWatcher', {
