@@ -7,9 +7,7 @@ Method: the real command and daemons; own folders, a free port, slots 3400 to 34
 """
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -18,82 +16,14 @@ import tempfile
 import time
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
-from instance import find_base_template  # noqa: E402
+from cli_world import ATOLL, Terminal, World, wait_for
 
-PROGRAMS = os.environ.get("ATOLL_PROGRAMS") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/dev/bin")
-ATOLL = os.path.join(os.path.abspath(PROGRAMS), "atoll")
 TESTS = []
 
 
 def test(function):
     TESTS.append(function)
     return function
-
-
-def wait_for(condition, what, seconds=20):
-    """Waits for a state that nothing announces, and says what it waited for when it does not come."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError(f"waited {seconds} s for {what}")
-        select.select([], [], [], 0.02)
-
-
-class World:
-    """One instance and the home directory of its user."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("E2B_", "ATOLL_", "SUDO_"))}
-        self.environment.update(HOME=folder + "/home", PATH=os.environ.get("PATH", ""), TERM="xterm")
-        os.makedirs(folder + "/home")
-        os.chmod(folder, 0o755)
-        self.machine = ["--instance", "cli", "--data-dir", folder + "/data", "--run-dir", folder + "/run"]
-        self.start = [*self.machine, "--listen", "127.0.0.1:0", "--slot-first", "3400", "--slot-count", "90", "--ready", "2",
-                      "--no-base"]
-
-    def run(self, *words, stdin=None, **more):
-        feed = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-        return subprocess.run([ATOLL, *words], capture_output=True, env=self.environment, timeout=120, **feed, **more)
-
-    def ok(self, *words, **more):
-        done = self.run(*words, **more)
-        said = done.stdout.decode() + done.stderr.decode()
-        assert done.returncode == 0, f"atoll {' '.join(words)}: status {done.returncode}\n{said}"
-        return done.stdout.decode()
-
-    def spawn(self, *words, **more):
-        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        return subprocess.Popen([ATOLL, *words], env=self.environment, **more)
-
-    def sandboxes(self):
-        return self.ok("ps", "-q").split()
-
-    def create(self, *words):
-        return self.ok("create", "--lifetime", "10m", *words).strip()
-
-    def daemons(self):
-        told = json.loads(self.ok("status", "--json"))["daemons"]
-        return {"supervisor": told["pid"], **{daemon["name"]: daemon["pid"] for daemon in told["daemons"]}}
-
-    def register_base(self):
-        """The base template of this machine, bound in as `atoll up` would have built it."""
-        source = find_base_template()
-        if source is None:
-            return False
-        target = f"{self.folder}/data/templates/{os.path.basename(source)}"
-        os.makedirs(target, exist_ok=True)
-        for name in os.listdir(source):
-            same = os.stat(target).st_dev == os.stat(source).st_dev
-            (os.link if same else shutil.copy2)(f"{source}/{name}", f"{target}/{name}")
-        variables = json.loads(self.ok("env", "--json"))
-        body = {"name": "base", "buildId": os.path.basename(source), "public": True, "poolSize": 2}
-        request = urllib.request.Request(variables["E2B_API_URL"] + "/v1/templates", json.dumps(body).encode(), method="POST",
-                                         headers={"X-API-Key": variables["E2B_API_KEY"], "Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            assert answer.status == 201
-        return True
 
 
 # ---- up, status, env ----
@@ -272,32 +202,67 @@ def logs_tell_of_the_life(world):
 @test
 def shell_is_a_real_terminal(world):
     sandbox = world.create()
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(ATOLL, [ATOLL, "shell", sandbox], world.environment)
-    seen = b""
-
-    def expect(text):
-        nonlocal seen
-        limit = time.monotonic() + 20
-        while text not in seen:
-            assert time.monotonic() < limit, (text, seen)
-            if select.select([terminal], [], [], 1)[0]:
-                seen += os.read(terminal, 4096)
-
-    expect(b"$")
-    os.write(terminal, b"tty && stty size && echo done-$((1+1))\r")
-    expect(b"done-2")
-    assert b"/dev/pts/" in seen, seen
-    import fcntl
-    import struct
-    import termios
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 123, 0, 0))
+    terminal = Terminal(world, ATOLL, "shell", sandbox)
+    terminal.expect(b"$")
+    terminal.type(b"tty && echo done-$((1+1))\r")
+    assert b"/dev/pts/" in terminal.expect(b"done-2")
+    terminal.resize(40, 123)
     wait_for(lambda: world.ok("exec", sandbox, "sh", "-c", "stty size < /dev/pts/0 || true").strip() == "40 123", "the new size")
-    os.write(terminal, b"exit 3\r")
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 3
+    terminal.type(b"echo sleeping-$((1+2)); sleep 600\r")
+    terminal.expect(b"sleeping-3")
+    terminal.type(b"\x03")
+    terminal.expect(b"^C")
+    terminal.expect(b"$ ")
+    terminal.type(b"echo interrupted-$?\r")
+    terminal.expect(b"interrupted-130")
+    terminal.type(b"exit 3\r")
+    assert terminal.end() == 3
     world.ok("kill", sandbox)
+
+
+@test
+def shell_can_be_left_and_survives_control(world):
+    sandbox = world.create()
+    terminal = Terminal(world, ATOLL, "shell", sandbox)
+    terminal.expect(b"$")
+    terminal.type(b"mark=still-here; echo ready-$((1+1))\r")
+    terminal.expect(b"ready-2")
+    os.kill(world.daemons()["control"], signal.SIGKILL)
+    wait_for(lambda: world.run("status").returncode == 0, "control to come back")
+    wait_for(lambda: not terminal_is_lost(terminal), "the terminal to answer again")
+    terminal.type(b"echo $mark-$((2+2))\r")
+    terminal.expect(b"still-here-4")
+    terminal.type(b"\r~.")
+    assert terminal.end() == 125
+    assert "bash" in world.ok("ps", sandbox), "the shell in the sandbox goes on"
+    world.ok("kill", sandbox)
+
+
+@test
+def shell_gives_the_terminal_back_whatever_happens(world):
+    sandbox = world.create()
+    script = f'old=$(stty -g); {ATOLL} shell {sandbox}; [ "$(stty -g)" = "$old" ] && echo restored-$((1+1))'
+    for how in (b"exit\r", b"\r~.", signal.SIGABRT, signal.SIGSEGV):
+        terminal = Terminal(world, "sh", "-c", script)
+        terminal.expect(b"$")
+        if isinstance(how, bytes):
+            terminal.type(how)
+        else:
+            [child] = subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True).stdout.split()
+            os.kill(int(child), how)
+        terminal.expect(b"restored-2")
+        terminal.end()
+    world.ok("kill", sandbox)
+
+
+def terminal_is_lost(terminal):
+    """Types a command until its answer comes: input that falls into the gap is told of, not repeated."""
+    terminal.type(b"echo again-$((3+3))\r")
+    try:
+        terminal.expect(b"again-6", 2)
+        return False
+    except AssertionError:
+        return True
 
 
 # ---- files ----
@@ -427,6 +392,21 @@ def wrong_use_is_refused_with_a_hint(world):
 
 
 @test
+def up_refuses_a_directory_of_a_stranger(world):
+    os.makedirs(world.folder + "/strange")
+    os.chown(world.folder + "/strange", 1234, 1234)
+    done = world.run("up", "--data-dir", world.folder + "/strange", "--run-dir", world.folder + "/run4", "--no-base")
+    assert done.returncode == 125 and b"belongs to uid 1234" in done.stderr, done.stderr
+    assert os.stat(world.folder + "/strange").st_uid == 1234 and os.listdir(world.folder + "/strange") == []
+
+
+@test
+def up_says_that_it_needs_root(world):
+    done = world.run("up", *world.start, user="nobody", group="nogroup", extra_groups=[])
+    assert done.returncode == 125 and b"needs root" in done.stderr and b"sudo atoll up" in done.stderr, done.stderr
+
+
+@test
 def a_start_that_fails_names_the_daemon_and_leaves_nothing(world):
     taken = json.loads(world.ok("env", "--json"))["E2B_API_URL"].split("//")[1]
     other = ["--instance", "cli2", "--data-dir", world.folder + "/data2", "--run-dir", world.folder + "/run2"]
@@ -441,11 +421,37 @@ def a_start_that_fails_names_the_daemon_and_leaves_nothing(world):
 def down_keep_leaves_sandboxes_for_the_next_up(world):
     sandbox = world.create()
     world.ok("exec", sandbox, "sh", "-c", "echo before > mark")
-    assert "1 sandboxes" in world.ok("down", "--keep", *world.machine).replace("3 sandboxes", "1 sandboxes")
+    assert "left running" in world.ok("down", "--keep", *world.machine)
     assert world.run("ps").returncode == 125
     world.ok("up", *world.start)
     assert world.sandboxes() == [sandbox]
     assert world.ok("exec", sandbox, "cat", "mark") == "before\n"
+
+
+@test
+def foreground_stays_and_tidies_up_at_a_signal(world):
+    other = ["--instance", "cli2", "--data-dir", world.folder + "/data3", "--run-dir", world.folder + "/run3"]
+    process = world.spawn("up", *other, "--listen", "127.0.0.1:0", "--slot-first", "3490", "--slot-count", "9", "--no-base",
+                          "--foreground", "--json")
+    told = json.loads(process.stdout.readline())
+    assert world.run("ps", "--instance", "cli2").returncode == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0 and not os.path.exists(told["run_dir"] + "/supervisor.json")
+    assert world.run("ps", "--instance", "cli2").returncode == 125
+    world.ok("up", *world.start)  # makes the first instance the current one again
+
+
+@test
+def down_tells_the_store_why_sandboxes_ended(world):
+    sandbox = world.create()
+    assert "nothing is left" in world.ok("down", *world.machine)
+    world.ok("up", *world.start)
+    variables = json.loads(world.ok("env", "--json"))
+    request = urllib.request.Request(f"{variables['E2B_API_URL']}/v1/sandboxes/{sandbox}",
+                                     headers={"X-API-Key": variables["E2B_API_KEY"]})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert json.load(answer)["outcome"] == "shut_down"
 
 
 @test

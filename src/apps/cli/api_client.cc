@@ -115,7 +115,10 @@ Error error_of_answer(int status, std::string_view body, std::string_view what) 
 Result<std::shared_ptr<ApiClient>> ApiClient::open(Session& session, const std::string& instance) {
   TRY(Target target, find_target(instance));
   TRY(Url api, parse_url(target.api_url));
-  TRY(Url sandbox, parse_url(target.sandbox_url.empty() ? target.api_url : target.sandbox_url));
+  Url sandbox = sandbox_url_of(api);
+  if (!target.sandbox_url.empty()) {
+    TRY(sandbox, parse_url(target.sandbox_url));
+  }
   return std::make_shared<ApiClient>(session, std::move(target), std::move(api), std::move(sandbox));
 }
 

@@ -174,7 +174,10 @@ Task<Result<int>> follow(AttachmentPtr a) {
   for (;;) {
     auto event = co_await a->stream->next();
     if (!event.ok()) {
-      if (a->left) co_return kExitAtoll;
+      if (a->left) {
+        note(*a, "left; what runs in the sandbox goes on");
+        co_return kExitAtoll;
+      }
       if (a->signals_seen > 0) co_return kExitSignalBase + a->last_signal;
       co_return std::move(event).error();
     }

@@ -38,6 +38,13 @@ Result<void> ensure_one(const Directory& directory, const passwd& user, const Te
   bool existed = ::lstat(directory.path.c_str(), &before) == 0;
   if (existed && !S_ISDIR(before.st_mode))
     return make_error(Code::kConflict, "{} exists and is no directory", directory.path);
+  // What a stranger owns may hold their links and files; it is not taken over.
+  if (existed && before.st_uid != 0 && before.st_uid != user.pw_uid) {
+    return make_error(Code::kDenied, "{} belongs to uid {}, and neither to root nor to {}", directory.path,
+                      before.st_uid, user.pw_name)
+        .with_hint(fmt::format("if it is right, give it over: chown root {}; or name another directory",
+                               directory.path));
+  }
   TRY_VOID(make_directories(directory.path, directory.mode));
   uid_t uid = directory.of_user ? user.pw_uid : 0;
   gid_t gid = directory.of_user ? user.pw_gid : 0;

@@ -10,6 +10,7 @@
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/machine.h"
 #include "apps/cli/output.h"
+#include "apps/cli/parse.h"
 #include "apps/cli/probes.h"
 #include "apps/cli/registry.h"
 #include "base/text.h"
@@ -90,7 +91,7 @@ Result<int> doctor(const Options& options, const Globals& globals) {
   else
     show(findings);
   if (!globals.json && failed > 0)
-    write_err(fmt::format("{} checks failed: sandboxes cannot be started as they should\n", failed));
+    write_err(format_count(failed, "check") + " failed: sandboxes cannot be started as they should\n");
   return failed > 0 ? kExitUnhealthy : asked;
 }
 

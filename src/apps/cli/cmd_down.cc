@@ -7,6 +7,7 @@
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/machine.h"
 #include "apps/cli/output.h"
+#include "apps/cli/parse.h"
 #include "apps/cli/registry.h"
 #include "apps/cli/take_down.h"
 
@@ -28,10 +29,10 @@ void show(const DownReport& report, bool keep) {
   if (!report.was_running && report.stopped_sandboxes == 0) print_note("Atoll was not running");
   for (const std::string& name : report.stopped_daemons) write_out("stopped " + name + "\n");
   if (report.stopped_sandboxes > 0)
-    write_out(fmt::format("stopped {} sandboxes\n", report.stopped_sandboxes));
+    write_out("stopped " + format_count(report.stopped_sandboxes, "sandbox") + "\n");
   if (keep) {
-    write_out(fmt::format("{} sandboxes go on running; 'sudo atoll up' serves them again\n",
-                          report.kept_sandboxes));
+    write_out(format_count(report.kept_sandboxes, "sandbox") +
+              " left running; 'sudo atoll up' serves them again\n");
   } else if (report.leftovers.empty()) {
     write_out("nothing is left: no process, cgroup, network link, firewall rule, mount or loop device\n");
   }

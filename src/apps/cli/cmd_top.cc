@@ -78,7 +78,7 @@ std::string screen(const std::vector<Row>& rows) {
     table.add({printable(row.id), printable(row.name), cpu, use_of(row.metric, "memUsed", "memTotal"),
                use_of(row.metric, "diskUsed", "diskTotal")});
   }
-  return fmt::format("{} sandboxes\n", rows.size()) + table.text(true);
+  return format_count(rows.size(), "sandbox") + "\n" + table.text(true);
 }
 
 json::value rows_json(const std::vector<Row>& rows) {

@@ -16,6 +16,7 @@
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/machine.h"
 #include "apps/cli/output.h"
+#include "apps/cli/probes.h"
 #include "apps/cli/registry.h"
 #include "apps/cli/take_down.h"
 #include "apps/cli/template_build.h"
@@ -89,6 +90,20 @@ Task<Result<int>> await_serving(Session& session, const Config& config) {
   co_return kExitOk;
 }
 
+// What this host cannot give is said at every start, not only when somebody asks.
+Task<Result<int>> tell_posture(Session& session, const Target& target) {
+  CO_TRY(Url url, parse_url(target.api_url));
+  auto api = std::make_shared<ApiClient>(session, target, url, url);
+  CO_TRY(ApiReply host, co_await api->call("GET", "/v1/host"));
+  for (const Finding& finding : host_findings(host.body)) {
+    if (finding.state == Finding::State::kOk) continue;
+    std::string line =
+        fmt::format("degraded: {}: {}; 'sudo atoll doctor' says more", finding.name, finding.detail);
+    tell(paint(STDERR_FILENO, Colour::kYellow, line));
+  }
+  co_return kExitOk;
+}
+
 void show_result(const Config& config, const Target& target, const Caller& caller, bool was_running,
                  bool as_json) {
   if (as_json) {
@@ -111,8 +126,9 @@ void show_result(const Config& config, const Target& target, const Caller& calle
 
 Result<int> finish(const Options& options, const Globals& globals, const Started& started) {
   const Config& config = started.config;
-  TRY(int serving, Session().run([&](Session& session) { return await_serving(session, config); }));
+  TRY_VOID(Session().run([&](Session& session) { return await_serving(session, config); }));
   TRY(Target target, bootstrap_target(config));
+  TRY_VOID(Session().run([&](Session& session) { return tell_posture(session, target); }));
   TRY(std::string ca_pem, sys::read_file(target.ca_file, kMiB));
   TRY(Caller caller, find_caller());
   TRY_VOID(store_target(caller, config.instance, target, ca_pem));
@@ -127,7 +143,7 @@ Result<int> finish(const Options& options, const Globals& globals, const Started
     }
   }
   show_result(config, target, caller, started.was_running, globals.json);
-  return serving;
+  return kExitOk;
 }
 
 // Waits for a signal or the supervisor's end, then takes everything down.

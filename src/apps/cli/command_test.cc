@@ -167,6 +167,9 @@ TEST(EnvLines, QuotesForTheShellAndUnsetsWhatWouldWin) {
   EXPECT_EQ(shell_lines(env_lines(target, Transport::kPlain)),
             "export E2B_API_URL=http://127.0.0.1:7400\nexport E2B_SANDBOX_URL=http://127.0.0.1:7400\n"
             "export E2B_API_KEY=e2b_00\n");
+  target.api_url = "https://127.0.0.1:7400";
+  EXPECT_THAT(shell_lines(env_lines(target, Transport::kPlain)), HasSubstr("NODE_EXTRA_CA_CERTS"))
+      << "where only TLS is served, the certificate is needed for addresses too";
   std::string tls = shell_lines(env_lines(target, Transport::kTls));
   EXPECT_THAT(tls, HasSubstr("unset E2B_API_URL E2B_SANDBOX_URL\n"));
   EXPECT_THAT(tls, HasSubstr("export NODE_EXTRA_CA_CERTS='/home/a b/ca.pem'\n"));

@@ -14,12 +14,15 @@ std::string bundle_path(const std::string& ca_file) {
 
 EnvLines env_lines(const Target& target, Transport transport) {
   EnvLines lines;
-  if (transport == Transport::kPlain) {
-    lines.set.emplace_back("E2B_API_URL", target.api_url);
-    lines.set.emplace_back("E2B_SANDBOX_URL", target.sandbox_url);
-  } else {
+  bool named = transport == Transport::kTls;
+  if (named) {
     lines.unset = {"E2B_API_URL", "E2B_SANDBOX_URL"};
     lines.set.emplace_back("E2B_DOMAIN", target.domain);
+  } else {
+    lines.set.emplace_back("E2B_API_URL", target.api_url);
+    lines.set.emplace_back("E2B_SANDBOX_URL", target.sandbox_url);
+  }
+  if ((named || target.api_url.starts_with("https://")) && !target.ca_file.empty()) {
     lines.set.emplace_back("NODE_EXTRA_CA_CERTS", target.ca_file);  // Node adds it to its own list
     lines.set.emplace_back("SSL_CERT_FILE",
                            bundle_path(target.ca_file));  // Python takes one file instead of its list

@@ -117,6 +117,7 @@ class ProcessStream {
   // Ends a pending next() with kCancelled. The process goes on.
   void interrupt();
 
+  // These two wait for the connection to come back, at most a minute; the process gets each byte once.
   Task<Result<void>> write(std::string data);
   Task<Result<void>> close_stdin();
   Task<Result<void>> send_signal(int number);
@@ -129,6 +130,7 @@ class ProcessStream {
  private:
   Task<Result<void>> open_stream(std::string method, json::value body, Millis limit);
   Task<Result<void>> reconnect();
+  Task<Result<json::value>> ask(std::string method, json::value body);
   Task<Result<std::optional<ProcessEvent>>> step();
   Result<std::optional<ProcessEvent>> take_envelope(http::connect::EnvelopeReader::Envelope envelope);
   Result<std::optional<ProcessEvent>> take_data(const json::value& data);
@@ -143,6 +145,7 @@ class ProcessStream {
   std::int64_t pid_ = 0;
   std::uint64_t offset_ = 0;  // of the next output byte
   std::uint64_t lost_ = 0;
+  std::uint64_t input_offset_ = 0;
   bool started_ = false;
   bool interrupted_ = false;
 };

@@ -119,4 +119,10 @@ std::string format_bytes(std::uint64_t bytes) {
                       : fmt::format("{:.0f} {}", value, kUnits[unit]);
 }
 
+std::string format_count(std::size_t count, std::string_view noun) {
+  if (count == 1) return fmt::format("1 {}", noun);
+  bool hissing = noun.ends_with('x') || noun.ends_with('s');
+  return fmt::format("{} {}{}", count, noun, hissing ? "es" : "s");
+}
+
 }  // namespace atl::cli

@@ -22,7 +22,8 @@ Result<std::map<std::string, std::string>> parse_env(const std::vector<std::stri
 // "KEY=VALUE" for labels: any key without '='.
 Result<std::map<std::string, std::string>> parse_metadata(const std::vector<std::string>& items);
 
-std::string format_duration(std::chrono::seconds duration);  // "2h 5m", "45s"
-std::string format_bytes(std::uint64_t bytes);               // "1.5 GiB", "12 B"
+std::string format_duration(std::chrono::seconds duration);          // "2h 5m", "45s"
+std::string format_bytes(std::uint64_t bytes);                       // "1.5 GiB", "12 B"
+std::string format_count(std::size_t count, std::string_view noun);  // "1 sandbox", "2 checks"
 
 }  // namespace atl::cli

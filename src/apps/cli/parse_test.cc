@@ -65,6 +65,12 @@ TEST(FormatBytes, ShowsThreeDigitsAtMost) {
   EXPECT_EQ(format_bytes((1u << 20) - 1), "1.0 MiB");
 }
 
+TEST(FormatCount, UsesThePlural) {
+  EXPECT_EQ(format_count(0, "check"), "0 checks");
+  EXPECT_EQ(format_count(1, "sandbox"), "1 sandbox");
+  EXPECT_EQ(format_count(2, "sandbox"), "2 sandboxes");
+}
+
 TEST(FormatDuration, ShowsTwoUnits) {
   EXPECT_EQ(format_duration(seconds(45)), "45s");
   EXPECT_EQ(format_duration(seconds(300)), "5m");
@@ -145,6 +151,14 @@ TEST(ParseUrl, RefusesWhatItCannotUse) {
                            "http://h?q", "http://[::1"}) {
     EXPECT_FALSE(parse_url(text).ok()) << text;
   }
+}
+
+TEST(SandboxUrl, HasANameOfItsOwnWhereTheApiHasOne) {
+  EXPECT_EQ(sandbox_url_of(*parse_url("http://127.0.0.1:7400")).host, "127.0.0.1");
+  EXPECT_EQ(sandbox_url_of(*parse_url("https://[::1]:7400")).host, "::1");
+  EXPECT_EQ(sandbox_url_of(*parse_url("http://localhost:7400")).host, "localhost");
+  Url named = sandbox_url_of(*parse_url("https://atoll.localhost:7400"));
+  EXPECT_EQ(named.authority(), "sandbox.atoll.localhost:7400");
 }
 
 TEST(Credentials, SurviveARoundTrip) {

@@ -55,6 +55,13 @@ const char* signal_name(int number) {
   }
 }
 
+// Whether an error speaks of the connection and not of the process: then it is worth to try again. Ingress
+// says 502 for a sandbox that is gone, in E2B's words.
+bool dropped(const Error& error) {
+  if (error.message().find("was not found") != std::string::npos) return false;
+  return error.code() == Code::kUnavailable || error.code() == Code::kDeadline || error.sys_errno() != 0;
+}
+
 }  // namespace
 
 int exit_status(const ProcessEnd& end) {
@@ -116,9 +123,7 @@ Task<Result<ProcessEvent>> ProcessStream::next() {
     if (interrupted_) co_return make_error(Code::kCancelled, "interrupted");
     if (event.ok() && event->has_value()) co_return std::move(**event);
     if (event.ok()) continue;
-    bool dropped = event.error().code() == Code::kUnavailable || event.error().sys_errno() != 0 ||
-                   event.error().code() == Code::kDeadline;
-    if (!dropped || exchange_ == nullptr) co_return std::move(event).error();
+    if (!dropped(event.error()) || exchange_ == nullptr) co_return std::move(event).error();
     CO_TRY_VOID(co_await reconnect());
     if (interrupted_) co_return make_error(Code::kCancelled, "interrupted");
   }
@@ -201,9 +206,7 @@ Task<Result<void>> ProcessStream::reconnect() {
     if (opened.ok() || interrupted_) co_return success();
     // The API is back and says that the sandbox is gone, or the daemon says that the process is: no use to
     // try again.
-    bool final = opened.error().code() == Code::kNotFound ||
-                 opened.error().message().find("was not found") != std::string::npos;
-    if (final || Steady::now() > give_up) {
+    if (!dropped(opened.error()) || Steady::now() > give_up) {
       co_return std::move(opened).error().context(
           "the connection broke, and the process cannot be found again");
     }
@@ -217,18 +220,35 @@ void ProcessStream::interrupt() {
   if (exchange_ != nullptr) exchange_->close();
 }
 
+// Asks until there is an answer: for calls that may be repeated.
+Task<Result<json::value>> ProcessStream::ask(std::string method, json::value body) {
+  auto give_up = Steady::now() + kReconnectLimit;
+  Millis pause(50);
+  for (;;) {
+    auto answer = co_await guest_->unary(method, body);
+    bool again = !answer.ok() && dropped(answer.error()) && !interrupted_ && Steady::now() < give_up;
+    if (!again) co_return answer;
+    co_await async::sleep_for(pause);
+    pause = std::min(pause * 2, Millis(1000));
+  }
+}
+
+// The offset makes the call repeatable: the daemon leaves out what it has taken already.
 Task<Result<void>> ProcessStream::write(std::string data) {
   json::object input;
   input[spec_.terminal ? "pty" : "stdin"] = base64_encode(data);
-  json::value body = json::object({{"process", selector()}, {"input", std::move(input)}});
-  auto sent = co_await guest_->unary("process.Process/SendInput", std::move(body));
+  json::value body = json::object({{"process", selector()},
+                                   {"input", std::move(input)},
+                                   {"inputOffset", fmt::format("{}", input_offset_)}});
+  auto sent = co_await ask("process.Process/SendInput", std::move(body));
   if (!sent.ok()) co_return std::move(sent).error();
+  input_offset_ += data.size();
   co_return success();
 }
 
 Task<Result<void>> ProcessStream::close_stdin() {
   json::value body = json::object({{"process", selector()}});
-  auto closed = co_await guest_->unary("process.Process/CloseStdin", std::move(body));
+  auto closed = co_await ask("process.Process/CloseStdin", std::move(body));
   if (!closed.ok()) co_return std::move(closed).error();
   co_return success();
 }

@@ -44,6 +44,11 @@ Task<> Session::drive(std::function<Task<Result<int>>(Session&)> body) {
 Result<int> Session::run(std::function<Task<Result<int>>(Session&)> body) {
   main_.spawn("command", drive(std::move(body)));
   loop_.run();
+  // The stop came from inside the task, whose own end may still be waiting to be taken note of.
+  while (main_.size() > 0) {
+    loop_.restart();
+    loop_.poll();
+  }
   if (result_) return std::move(*result_);
   return make_error(Code::kInternal, "the command ended without a result");
 }

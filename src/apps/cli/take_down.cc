@@ -19,6 +19,7 @@ constexpr Millis kGrace(30'000);            // for one daemon
 constexpr Millis kSupervisorGrace(75'000);  // it waits for each daemon in turn
 constexpr Millis kRunnerStart(10'000);
 constexpr int kPollMs = 20;
+constexpr int kAttempts = 4;  // to tell the runner, when connections break
 
 // Calls `done` until it holds or `limit` has passed. For states that nothing announces.
 template <class Done>
@@ -133,7 +134,7 @@ class TakeDown {
     auto link = RunnerLink::connect(config_.run_dir);
     if (link.ok()) return link;
     // Killed, and nobody starts it again: a runner of our own takes over what there is.
-    if (!supervised_) {
+    if (!supervised_ && !is_running(own_runner_)) {
       TRY(std::vector<DaemonSpec> daemons, daemon_specs(config_));
       const DaemonSpec& spec = daemons.front();
       tell_("starting a runner to take over the sandboxes");
@@ -151,13 +152,24 @@ class TakeDown {
         .with_hint("see " + config_.data_dir + "/log/runner.log");
   }
 
+  // A runner that is being killed may still take a connection; the next one is its successor's.
   Result<void> stop_sandboxes() {
     if (records().empty() && !running("runner")) return success();
-    TRY(RunnerLink link, reach_runner());
+    Result<void> done = success();
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      TRY(RunnerLink link, reach_runner());
+      done = stop_all(link);
+      bool broken =
+          !done.ok() && (done.error().code() == Code::kUnavailable || done.error().sys_errno() != 0);
+      if (!broken) break;
+    }
+    return done;
+  }
+
+  Result<void> stop_all(RunnerLink& link) {
     TRY(auto sandboxes, link.list());
     for (const RunnerLink::Sandbox& sandbox : sandboxes) {
-      tell_(fmt::format("stopping sandbox {} ({} of {})", sandbox.id, report_.stopped_sandboxes + 1,
-                        sandboxes.size()));
+      tell_(fmt::format("stopping sandbox {} ({} in all)", sandbox.id, sandboxes.size()));
       TRY_VOID(link.stop(sandbox));
       ++report_.stopped_sandboxes;
     }

@@ -38,7 +38,6 @@ std::optional<Target> target_from_environment() {
   std::string key = env("ATOLL_API_KEY");
   target.api_key = Secret(key.empty() ? env("E2B_API_KEY") : key);
   target.sandbox_url = env("E2B_SANDBOX_URL");
-  if (target.sandbox_url.empty()) target.sandbox_url = target.api_url;
   target.ca_file = env("ATOLL_CA_FILE");
   if (target.ca_file.empty()) target.ca_file = env("NODE_EXTRA_CA_CERTS");
   target.domain = env("E2B_DOMAIN");
@@ -85,6 +84,14 @@ Result<Url> parse_url(std::string_view text) {
   auto port = parse_number<std::uint16_t>(after.substr(1));
   if (after.front() != ':' || !port || *port == 0) return bad("the port is not a number from 1 to 65535");
   url.port = *port;
+  return url;
+}
+
+Url sandbox_url_of(const Url& api) {
+  bool address = api.host.find(':') != std::string::npos ||
+                 api.host.find_first_not_of("0123456789.") == std::string::npos;
+  Url url = api;
+  if (!address && api.host != "localhost") url.host = "sandbox." + api.host;
   return url;
 }
 

@@ -31,6 +31,9 @@ struct Url {
   std::string authority() const;
 };
 Result<Url> parse_url(std::string_view text);
+// Where sandboxes are reached by headers, when nothing else is said: at the API's own address, and below the
+// name `sandbox.` where the API has a name, since there a bare name means the API.
+Url sandbox_url_of(const Url& api);
 
 // What `atoll up` leaves for a user: one target per instance, mode 0600.
 struct Credentials {
