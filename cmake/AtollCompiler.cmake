@@ -4,6 +4,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# No library here is shared, and a precompiled header fits programs and libraries only if both are compiled alike.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIC -fPIE)
 
 option(ATOLL_WERROR "Treat warnings as errors" OFF)
 option(ATOLL_BENCH "Build the programs under bench/" OFF)

@@ -20,9 +20,8 @@ pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 set_property(TARGET PkgConfig::SODIUM PROPERTY INTERFACE_LINK_LIBRARIES sodium)
 set_property(TARGET PkgConfig::ZLIB PROPERTY INTERFACE_LINK_LIBRARIES z)
 
-# fmt is used header-only: the distribution ships no static library, and the guest daemon is static.
-add_library(atoll_fmt INTERFACE)
-target_link_libraries(atoll_fmt INTERFACE fmt::fmt-header-only)
+# fmt is compiled once, here: the distribution ships no static library, and the guest daemon is static.
+add_library(atoll_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
 
 # Asio is compiled once, in src/async.
 add_library(atoll_asio INTERFACE)
