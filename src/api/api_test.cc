@@ -99,6 +99,7 @@ TEST_F(ApiTest, WrongFieldsAreNamedByTheirPath) {
       {R"({"templateID":"base","isolation":"strong"})", "isolation"},
       {R"({"templateID":"base@weak"})", "templateID"},
       {R"({"templateID":"base@container","isolation":"gvisor"})", "templateID"},
+      {R"({"templateID":"base@@container"})", "templateID"},
       {R"({"templateID":"Base!"})", "template name"},
   };
   for (const auto& item : cases) {

@@ -187,6 +187,10 @@ Result<model::Tier> read_tier(const Call& call, Fields& body, std::string& refer
   if (std::size_t at = reference.rfind('@'); at != std::string::npos) {
     TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
     reference.resize(at);
+    if (reference.find('@') != std::string::npos) {
+      return make_error(Code::kInvalid, "templateID: '@' may stand once, before the isolation")
+          .with_word("invalid_field");
+    }
   }
   return tier.value_or(model::Tier::kContainer);
 }
