@@ -5,6 +5,7 @@
 
 #include "async/blocking_pool.h"
 #include "async/event.h"
+#include "async/gate.h"
 #include "async/scope.h"
 #include "async/task.h"
 
@@ -41,6 +42,57 @@ TEST(Scope, CancelEndsASleepingTask) {
   asio::post(loop, [&scope] { scope.cancel(); });
   loop.run();
   EXPECT_EQ(scope.size(), 0u);
+}
+
+struct Crossing {
+  std::size_t inside = 0, most = 0;
+  std::vector<int> order;
+};
+
+Task<> cross(Gate& gate, Crossing& crossing, int number) {
+  auto pass = co_await gate.enter();
+  crossing.order.push_back(number);
+  crossing.most = std::max(crossing.most, ++crossing.inside);
+  co_await yield();
+  co_await yield();
+  --crossing.inside;
+}
+
+TEST(Gate, LetsAFewThroughInOrder) {
+  asio::io_context loop;
+  Gate gate(loop.get_executor(), 3);
+  Crossing crossing;
+  std::vector<int> expected;
+  for (int i = 0; i < 20; ++i) {
+    expected.push_back(i);
+    asio::co_spawn(loop, cross(gate, crossing, i), asio::detached);
+  }
+  loop.run();
+  EXPECT_EQ(crossing.order, expected);
+  EXPECT_EQ(crossing.most, 3u);
+}
+
+Task<> hold(Gate& gate, Event& until) {
+  auto pass = co_await gate.enter();
+  co_await until.wait();
+}
+
+// One inside, one that waits and is cancelled, one behind it: the last one must still get through.
+TEST(Gate, ACancelledWaiterGivesItsTurnAway) {
+  asio::io_context loop;
+  Gate gate(loop.get_executor(), 1);
+  Event release(loop.get_executor());
+  Scope cancelled(loop.get_executor());
+  Crossing crossing;
+  asio::co_spawn(loop, hold(gate, release), asio::detached);
+  cancelled.spawn("impatient", cross(gate, crossing, 1));
+  asio::co_spawn(loop, cross(gate, crossing, 2), asio::detached);
+  while (gate.waiting() < 2) loop.run_one();
+  cancelled.cancel();
+  asio::post(loop, [&release] { release.notify_all(); });
+  loop.run();
+  EXPECT_EQ(crossing.order, std::vector<int>{2});
+  EXPECT_EQ(gate.waiting(), 0u);
 }
 
 Task<> run_elsewhere(BlockingPool& pool, std::thread::id& worker, std::thread::id& after) {

@@ -12,6 +12,7 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kTokenLength = 32;
+constexpr std::size_t kMaxWaitingStarts = 512;
 
 Error isolation_unavailable(model::Tier tier, std::string_view why) {
   return make_error(Code::kUnavailable, "isolation '{}' is not available: {}", model::tier_name(tier), why)
@@ -107,6 +108,7 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
   LivePtr live = pool->second.ready.front();
+  if (live->row.tier != spec.tier) co_return LivePtr();
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
   CO_TRY_VOID(quota_->check(spec.tenant, limit_of(spec.tenant)));
   pool->second.ready.pop_front();
@@ -167,6 +169,12 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
 }
 
 Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
+  if (starts_.waiting() >= kMaxWaitingStarts) {
+    co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", starts_.waiting())
+        .with_word("capacity")
+        .with_hint("try again in a moment");
+  }
+  auto pass = co_await starts_.enter();
   wire::StartRequest request{};
   request.sandbox.set(live->row.id);
   request.generation = live->row.generation;

@@ -13,6 +13,9 @@
 namespace atl::control {
 namespace {
 
+// A request to the runner has a deadline from when it is sent, so few are sent at a time.
+constexpr std::size_t kParallelStarts = 16;
+constexpr std::size_t kParallelStops = 16;
 constexpr Steady::duration kMaxTimerWait = std::chrono::seconds(60);
 constexpr Steady::duration kGrace = std::chrono::seconds(5);  // for creates under way at shutdown
 constexpr Millis kKeepEvents = std::chrono::hours(24 * 7);
@@ -45,6 +48,8 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       refill_(executor),
       runner_up_(executor),
       stopped_(executor),
+      starts_(executor, kParallelStarts),
+      stops_(executor, kParallelStops),
       quota_(std::make_shared<Quota>(options_.max_sandboxes)) {}
 
 SandboxService::~SandboxService() = default;

@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "async/gate.h"
 #include "async/scope.h"
 #include "control/catalog.h"
 #include "control/deadlines.h"
@@ -201,6 +202,8 @@ class SandboxService final : public Directory {
   async::Event refill_;
   async::Event runner_up_;
   async::Event stopped_;
+  async::Gate starts_;  // requests to the runner at a time; the rest waits here, not in its queue
+  async::Gate stops_;
 
   std::uint64_t epoch_ = 0;
   std::shared_ptr<Quota> quota_;
