@@ -276,7 +276,8 @@ void Process::wake_input() {
   input_turn_.notify_all();
 }
 
-Task<Result<void>> Process::write_input(std::string data, const bool* abandoned) {
+Task<Result<void>> Process::write_input(std::string data, std::optional<std::uint64_t> offset,
+                                        const bool* abandoned) {
   if (input_waiting_ >= kMaxInputWaiters)
     co_return make_error(Code::kExhausted, "{} messages for process {} wait already: it does not read",
                          input_waiting_, pid_);
@@ -287,6 +288,13 @@ Task<Result<void>> Process::write_input(std::string data, const bool* abandoned)
   input_busy_ = true;
   Result<void> result = success();
   std::string_view rest = data;
+  if (offset && *offset > input_taken_) {
+    result = make_error(Code::kConflict, "inputOffset {}: process {} has had only {} bytes of input", *offset,
+                        pid_, input_taken_);
+  } else if (offset) {
+    rest.remove_prefix(
+        static_cast<std::size_t>(std::min<std::uint64_t>(input_taken_ - *offset, rest.size())));
+  }
   while (!rest.empty() && result.ok()) {
     if (!input_ || reaped()) {
       result = make_error(Code::kConflict, "process with pid {} has no open input", pid_);
@@ -295,6 +303,7 @@ Task<Result<void>> Process::write_input(std::string data, const bool* abandoned)
     ssize_t put = ::write(input_->native_handle(), rest.data(), rest.size());
     if (put > 0) {
       rest.remove_prefix(static_cast<std::size_t>(put));
+      input_taken_ += static_cast<std::size_t>(put);
     } else if (put < 0 && errno == EAGAIN) {
       co_await input_->async_wait(Descriptor::wait_write, use_result);
       if (*abandoned) result = Error(Code::kCancelled, "the client has gone");

@@ -102,7 +102,10 @@ class Process : public std::enable_shared_from_this<Process> {
   async::Event& changed() { return changed_; }
 
   // Writes to stdin or to the terminal, in the order of the calls. Waits while the process does not read.
-  Task<Result<void>> write_input(std::string data, const bool* abandoned);
+  // With `offset` the part that an earlier call has written is left out, so that a client whose connection
+  // broke can send again what was not answered; kConflict when bytes before it are missing.
+  Task<Result<void>> write_input(std::string data, std::optional<std::uint64_t> offset,
+                                 const bool* abandoned);
   Result<void> close_input();
   Result<void> resize(TerminalSize size);
   Result<void> send_signal(int signal);
@@ -147,6 +150,7 @@ class Process : public std::enable_shared_from_this<Process> {
   async::Event changed_;
   async::Event input_turn_;
   bool input_busy_ = false;
+  std::uint64_t input_taken_ = 0;  // bytes that the process was given
   std::size_t input_waiting_ = 0;
   Ring ring_;
   std::size_t capacity_ = kRingBytes;

@@ -43,6 +43,8 @@ Selector read_selector(Fields& fields) {
 
 Input read_input(Fields& fields) {
   Input out;
+  auto offset = fields.integer("inputOffset", 0, std::numeric_limits<std::int64_t>::max());
+  if (offset) out.offset = static_cast<std::uint64_t>(*offset);
   auto input = fields.object("input");
   // An empty message is legal: it may even leave out the member that says where it goes.
   if (!input) return out;

@@ -36,6 +36,7 @@ struct ConnectRequest {
 struct Input {
   bool to_terminal = false;
   std::string data;
+  std::optional<std::uint64_t> offset;  // our extension: where the data stands in the input of the process
 };
 
 // SendInput, CloseStdin, SendSignal, Update: each uses its own part.

@@ -236,7 +236,7 @@ Task<Result<std::string>> write_input(Guest& guest, Exchange& exchange, ProcessP
         Code::kInvalid, "process with pid {} {}", process->pid(),
         process->has_terminal() ? "has a terminal: send input.pty" : "has no terminal: send input.stdin");
   ClientWatch watch(guest.executor, exchange, [&process] { process->wake_input(); });
-  auto written = co_await process->write_input(std::move(input.data), watch.flag());
+  auto written = co_await process->write_input(std::move(input.data), input.offset, watch.flag());
   co_await watch.stop();
   if (!written.ok()) co_return std::move(written).error();
   co_return std::string("{}");
@@ -278,7 +278,7 @@ Task<Result<void>> take_input_stream(Guest& guest, Exchange& exchange) {
       // The body is being read here, so the client's departure shows at the next read; the process's end ends
       // the wait.
       static constexpr bool kStays = false;
-      CO_TRY_VOID(co_await process->write_input(std::move(input.input->data), &kStays));
+      CO_TRY_VOID(co_await process->write_input(std::move(input.input->data), input.input->offset, &kStays));
     }
   }
   if (!reader.empty()) co_return Error(Code::kInvalid, "the request ends in the middle of a message");

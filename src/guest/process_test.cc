@@ -154,6 +154,22 @@ TEST_F(GuestProcess, StdinIsAPipeUntilItIsClosed) {
   EXPECT_EQ(finish(live).out, "abc");
 }
 
+// A client whose connection broke sends again what was not answered: nothing is doubled, and a hole is
+// refused.
+TEST_F(GuestProcess, InputWithAnOffsetIsTakenOnce) {
+  LiveStream live(client_, kStart, R"({"process":{"cmd":"cat"}})");
+  std::int64_t pid = begin(live);
+  auto send = [&](const char* rest) {
+    return rpc("/process.Process/SendInput", select(pid, rest)).head.status;
+  };
+  EXPECT_EQ(send(R"(,"input":{"stdin":"YWJj"},"inputOffset":0)"), 200);
+  EXPECT_EQ(send(R"(,"input":{"stdin":"YWJj"},"inputOffset":"0")"), 200);
+  EXPECT_EQ(send(R"(,"input":{"stdin":"YmNk"},"inputOffset":1)"), 200) << "bcd: only d is new";
+  EXPECT_EQ(send(R"(,"input":{"stdin":"eA=="},"inputOffset":9)"), 400);
+  EXPECT_EQ(rpc("/process.Process/CloseStdin", select(pid)).head.status, 200);
+  EXPECT_EQ(finish(live).out, "abcd");
+}
+
 TEST_F(GuestProcess, AStreamOfInputGoesToOneProcess) {
   LiveStream live(client_, kStart, R"({"process":{"cmd":"head","args":["-n","2"]}})");
   std::int64_t pid = begin(live);
