@@ -128,6 +128,11 @@ Result<Cgroups> Cgroups::open(const std::string& parent) {
     TRY(hierarchies.front().root, delegated_root(hierarchies.front().root));
     hierarchies.front().controllers = {"memory", "cpu", "pids"};
   }
+  if (mode == CgroupMode::kHybrid) {
+    // The unified tree counts CPU time without any controller, so that cpuacct is not needed for it.
+    std::erase_if(hierarchies,
+                  [](const Hierarchy& h) { return h.controllers == std::vector<std::string>{"cpuacct"}; });
+  }
   for (const Hierarchy& hierarchy : hierarchies) {
     std::string group = hierarchy.root + "/" + parent;
     TRY_VOID(ensure_directory(group, 0755));
@@ -162,8 +167,16 @@ const Hierarchy* Cgroups::with(const std::string& controller) const {
 std::string Cgroups::file(const std::string& controller, const std::string& name, const std::string& v1,
                           const std::string& v2) const {
   const Hierarchy* hierarchy = with(controller);
-  if (hierarchy == nullptr) hierarchy = with("cpu");  // version 2 has no cpuacct of its own
   return path(*hierarchy, name) + "/" + (hierarchy->unified ? v2 : v1);
+}
+
+// cpuacct.usage (nanoseconds) or, in a unified tree, cpu.stat, which needs no controller.
+std::string Cgroups::cpu_usage_file(const std::string& name) const {
+  if (const Hierarchy* hierarchy = with("cpuacct")) return path(*hierarchy, name) + "/cpuacct.usage";
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    if (hierarchy.unified) return path(hierarchy, name) + "/cpu.stat";
+  }
+  return {};
 }
 
 Result<void> Cgroups::set_limits(const std::string& name, const CgroupLimits& limits) const {
@@ -202,7 +215,7 @@ Result<CgroupHandles> Cgroups::create(const std::string& name, const CgroupLimit
   TRY(handles.memory_usage,
       open_file(file("memory", name, "memory.usage_in_bytes", "memory.current"), O_RDONLY));
   TRY(handles.memory_stat, open_file(file("memory", name, "memory.stat", "memory.stat"), O_RDONLY));
-  TRY(handles.cpu_usage, open_file(file("cpuacct", name, "cpuacct.usage", "cpu.stat"), O_RDONLY));
+  TRY(handles.cpu_usage, open_file(cpu_usage_file(name), O_RDONLY));
   return handles;
 }
 
@@ -269,12 +282,9 @@ std::uint32_t Cgroups::oom_kills(const std::string& name) const {
 
 CgroupUsage Cgroups::usage(const std::string& name) const {
   CgroupUsage usage;
-  std::string cpu = slurp(file("cpuacct", name, "cpuacct.usage", "cpu.stat"));
-  if (mode_ == CgroupMode::kVersion2) {
-    usage.cpu_us = keyed_number(cpu, "usage_usec");
-  } else {
-    usage.cpu_us = number_in(file("cpuacct", name, "cpuacct.usage", "")) / 1000;
-  }
+  std::string cpu = cpu_usage_file(name);
+  bool microseconds = cpu.ends_with("cpu.stat");
+  usage.cpu_us = microseconds ? keyed_number(slurp(cpu), "usage_usec") : number_in(cpu) / 1000;
   std::uint64_t total = number_in(file("memory", name, "memory.usage_in_bytes", "memory.current"));
   std::string stat = slurp(file("memory", name, "memory.stat", "memory.stat"));
   usage.memory_cache = keyed_number(stat, mode_ == CgroupMode::kVersion2 ? "file" : "cache");

@@ -82,6 +82,7 @@ class Cgroups {
   const Hierarchy* with(const std::string& controller) const;
   std::string file(const std::string& controller, const std::string& name, const std::string& v1,
                    const std::string& v2) const;
+  std::string cpu_usage_file(const std::string& name) const;
   Result<void> set_limits(const std::string& name, const CgroupLimits& limits) const;
   bool empty(const std::string& name) const;
 
