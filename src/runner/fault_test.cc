@@ -120,13 +120,14 @@ TEST_P(QuietFault, IsTakenOver) {
   start();
   EXPECT_EQ(World::list(*client_).at(World::id('a')).alive, 1);
   EXPECT_EQ(World::shell(reply->interface.str(), "echo here"), "here\n");
+  EXPECT_TRUE(soon([&] { return world_->stray_helpers().empty(); }));
   EXPECT_THAT(world_->leftovers(World::id('z')), IsEmpty());
   EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
 }
 constexpr Point kQuietPoints[] = {{"runner.sweep.after_sandbox", true}, {"runner.sweep.after_group", true},
                                   {"runner.sweep.after_rules", true},   {"runner.sweep.after_disk", true},
                                   {"runner.slot.after_link", true},     {"runner.slot.after_build", true},
-                                  {"runner.disk.after_make", true}};
+                                  {"runner.disk.after_make", true},     {"launcher.after_userns", true}};
 
 std::string name_of(const testing::TestParamInfo<Point>& info) {
   std::string name = info.param.name;

@@ -167,10 +167,18 @@ Result<std::string> Firewall::run(const std::string& commands, bool terse) {
   return std::string(nft_ctx_get_output_buffer(context_));
 }
 
+// Those of the range, and those of sandboxes that were started under another range: no link may be without
+// rules.
+std::set<std::uint32_t> Firewall::slots() const {
+  std::set<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < range_.count; ++i) out.insert(range_.first + i);
+  for (const auto& [slot, rules] : rules_) out.insert(slot);
+  return out;
+}
+
 std::string Firewall::table() const {
   std::vector<std::string> all, open, zones, aliases, allow, deny;
-  for (std::uint32_t i = 0; i < range_.count; ++i) {
-    std::uint32_t slot = range_.first + i;
+  for (std::uint32_t slot : slots()) {
     std::string link = fmt::format("\"{}\"", link_name(slot));
     all.push_back(link);
     zones.push_back(fmt::format("{} : {}", link, conntrack_zone(slot)));
@@ -203,7 +211,7 @@ Result<void> Firewall::install_locked() {
   Result<std::string> done = run(table());
   if (!done.ok()) return std::move(done).error();
   TRY(installed_, run(fmt::format("list table inet {}", name_), true));
-  return enable_forwarding();
+  return success();
 }
 
 Result<void> Firewall::install(std::map<std::uint32_t, model::NetworkRules> rules) {
@@ -231,12 +239,22 @@ std::string Firewall::element_changes(std::uint32_t slot, const model::NetworkRu
 
 Result<void> Firewall::apply(std::uint32_t slot, const model::NetworkRules& rules) {
   std::lock_guard lock(mutex_);
+  if (rules.internet || !rules.allow.empty()) TRY_VOID(enable_forwarding());
+  return change_locked(slot, rules);
+}
+
+Result<void> Firewall::reset(std::uint32_t slot) {
+  std::lock_guard lock(mutex_);
+  return change_locked(slot, {});
+}
+
+Result<void> Firewall::change_locked(std::uint32_t slot, const model::NetworkRules& rules) {
   auto found = rules_.find(slot);
   model::NetworkRules now = found == rules_.end() ? model::NetworkRules{} : found->second;
   if (now == rules) return success();
   Result<std::string> done = run(element_changes(slot, now, rules));
   if (!done.ok()) return std::move(done).error();
-  if (plainly_open(rules))
+  if (plainly_open(rules) && range_.contains(slot))
     rules_.erase(slot);
   else
     rules_[slot] = rules;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Firewall {
   Result<void> install(std::map<std::uint32_t, model::NetworkRules> rules);
   // In force when this returns.
   Result<void> apply(std::uint32_t slot, const model::NetworkRules& rules);
+  // Back to what a slot without an owner has.
+  Result<void> reset(std::uint32_t slot);
   // After a change of the ruleset by someone: puts our table back if it is not as we left it. True when it
   // had to.
   Result<bool> repair();
@@ -36,8 +39,10 @@ class Firewall {
 
  private:
   Result<std::string> run(const std::string& commands, bool terse = false);
+  std::set<std::uint32_t> slots() const;
   std::string table() const;
   Result<void> install_locked();
+  Result<void> change_locked(std::uint32_t slot, const model::NetworkRules& rules);
   std::string element_changes(std::uint32_t slot, const model::NetworkRules& from,
                               const model::NetworkRules& to) const;
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -17,11 +18,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "runner/container/child.h"
 #include "runner/launcher.h"
 #include "runner/names.h"
@@ -132,6 +135,25 @@ Result<void> LauncherProcess::fill_low_descriptors() {
   return success();
 }
 
+// Children need this program, the C library and their memory. What else is mapped (nftables and its kin, the
+// C++ library) would be copied into each of them page table by page table. KERNEL: madvise(2), MADV_DONTFORK.
+// A child that touched it would die; the program is linked with -z now, so that not even symbol lookup does.
+void keep_libraries_from_children() {
+#ifndef ATOLL_SANITIZED
+  std::string maps = sys::read_file("/proc/self/maps", 1 << 20).value_or("");
+  for (std::string_view line : split(maps, '\n')) {
+    std::size_t slash = line.find('/');
+    if (slash == std::string_view::npos) continue;
+    std::string_view name = line.substr(line.rfind('/') + 1);
+    bool needed =
+        name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("atoll-runner");
+    unsigned long from = 0, to = 0;
+    if (needed || std::sscanf(std::string(line).c_str(), "%lx-%lx", &from, &to) != 2) continue;
+    ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTFORK);
+  }
+#endif
+}
+
 Result<void> LauncherProcess::prepare() {
   ::setsid();  // signals of the runner's terminal are not for us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -145,7 +167,14 @@ Result<void> LauncherProcess::prepare() {
   signals_ = Fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return Error::from_errno(errno, "signalfd");
   TRY(home_netns_, sys::open_file("/proc/self/ns/net", O_RDONLY));
+  // A supervisor may have shielded the runner from the OOM killer; sandboxes must not inherit that.
+  TRY(std::string shield, sys::read_file("/proc/self/oom_score_adj"));
+  if (shield.starts_with('-')) TRY_VOID(sys::write_file("/proc/self/oom_score_adj", "0"));
+  // Nor a better place with the scheduler, where the daemons have one.
+  if (::getpriority(PRIO_PROCESS, 0) < 0 && ::setpriority(PRIO_PROCESS, 0, 0) != 0)
+    return Error::from_errno(errno, "give up the runner's priority");
   TRY_VOID(fill_low_descriptors());
+  keep_libraries_from_children();
   return enter_private_root();
 }
 
@@ -233,6 +262,9 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
 }
 
 LaunchAnswer LauncherProcess::make_userns(const LaunchOrder& order, Fd& result) {
+  int life[2];
+  if (::pipe2(life, O_CLOEXEC) != 0) return failed(order, errno, "pipe");
+  Fd life_read(life[0]), life_write(life[1]);
   clone_args args{};
   int pidfd = -1;
   args.flags = CLONE_NEWUSER | CLONE_PIDFD;
@@ -240,8 +272,13 @@ LaunchAnswer LauncherProcess::make_userns(const LaunchOrder& order, Fd& result) 
   args.exit_signal = SIGCHLD;
   long pid = ::syscall(SYS_clone3, &args, sizeof args);
   if (pid == 0) {
-    for (;;) ::pause();
+    // Lives until it is killed below, or, if the launcher dies first, until the pipe has no writer.
+    ::close(life[1]);
+    char byte;
+    static_cast<void>(!::read(life[0], &byte, 1));
+    ::_exit(0);
   }
+  FAULT("launcher.after_userns");
   if (pid < 0) return failed(order, errno, "clone for a user namespace");
   Fd child(pidfd);
   int error = write_maps(static_cast<pid_t>(pid), order.uid_base);

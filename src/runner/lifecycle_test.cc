@@ -242,6 +242,22 @@ TEST_F(RunnerTest, SandboxSurvivesTheRunner) {
   EXPECT_TRUE(soon([&] { return world_->leftovers(World::id('a')).empty(); }));
 }
 
+TEST_F(RunnerTest, SandboxOfAnotherSlotRangeIsKeptAndStaysConfined) {
+  wire::StartRequest request = World::request(World::id('a'));
+  request.internet = 0;
+  auto reply = World::start_sandbox(*client_, request);
+  ASSERT_TRUE(reply && reply->status.ok == 1);
+  world_->kill();
+  ASSERT_TRUE(world_->start({}, {"--slot-first", "3100"})) << world_->log();
+  reconnect();
+  std::string link = reply->interface.str();
+  EXPECT_EQ(World::shell(link, "echo here"), "here\n");
+  std::string heard = World::shell(link, fmt::format("echo | nc -w 2 9.9.9.9 {} 2>&1", kSinkPort));
+  EXPECT_EQ(heard.find("internet"), std::string::npos);
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
+  EXPECT_NE(started('b'), link);
+}
+
 TEST_F(RunnerTest, SandboxThatEndedMeanwhileIsHeldUntilStop) {
   auto reply = World::start_sandbox(*client_, World::id('a'));
   ASSERT_TRUE(reply && reply->status.ok == 1);

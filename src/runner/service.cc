@@ -292,7 +292,7 @@ Result<void> Service::end(Sandbox& sandbox) {
   parts_.disks.remove(id);
   FAULT("runner.stop.after_disk");
   if (sandbox.has_slot) {
-    TRY_VOID(parts_.firewall.apply(sandbox.record.slot, {}));
+    TRY_VOID(parts_.firewall.reset(sandbox.record.slot));
     FAULT("runner.stop.after_rules");
     parts_.slots.release(sandbox.record.slot);
     sandbox.has_slot = false;

@@ -172,7 +172,7 @@ Result<Slot> SlotPool::lease(Millis timeout) {
 
 void SlotPool::release(std::uint32_t number) {
   std::lock_guard lock(mutex_);
-  CHECK(range_.contains(number) && !free_.contains(number), "slot {} released twice", number);
+  CHECK(!free_.contains(number), "slot {} released twice", number);
   draining_.insert(number);
   changed_.notify_all();
 }
@@ -183,15 +183,18 @@ std::uint32_t SlotPool::free_count() const {
 }
 
 // Numbers whose link the kernel has removed. Only the background thread speaks to host_.
-void SlotPool::collect_drained_locked() {
-  for (auto number = draining_.begin(); number != draining_.end();) {
-    Result<std::uint32_t> link = host_->link_index(link_name(*number));
-    if (!link.ok() && link.error().code() == Code::kNotFound) {
-      free_.insert(*number);
-      number = draining_.erase(number);
-    } else {
-      ++number;
-    }
+void SlotPool::collect_drained(std::unique_lock<std::mutex>& lock) {
+  std::set<std::uint32_t> asked = draining_;
+  if (asked.empty()) return;
+  lock.unlock();  // starts must not wait while the kernel is asked
+  std::erase_if(asked, [this](std::uint32_t number) {
+    Result<std::uint32_t> link = host_->link_index(link_name(number));
+    return link.ok() || link.error().code() != Code::kNotFound;
+  });
+  lock.lock();
+  for (std::uint32_t number : asked) {
+    draining_.erase(number);
+    if (range_.contains(number)) free_.insert(number);
   }
 }
 
@@ -215,7 +218,7 @@ Millis SlotPool::idle_time_locked() const {
 void SlotPool::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    collect_drained_locked();
+    collect_drained(lock);
     Millis idle = idle_time_locked();
     std::optional<std::uint32_t> number = idle == Millis(0) ? take_number_locked() : std::nullopt;
     if (!number) {

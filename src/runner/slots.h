@@ -63,7 +63,7 @@ class SlotPool {
   Millis idle_time_locked() const;
   Result<Slot> build(std::uint32_t number);
   std::optional<std::uint32_t> take_number_locked();
-  void collect_drained_locked();
+  void collect_drained(std::unique_lock<std::mutex>& lock);
 
   const SlotRange range_;
   Launcher& launcher_;

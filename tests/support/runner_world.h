@@ -285,6 +285,21 @@ class World {
     }
     return left;
   }
+  // Processes of our runners, alive but neither the present runner nor its launcher.
+  std::vector<pid_t> stray_helpers() const {
+    std::vector<pid_t> stray;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      pid_t pid = std::atoi(entry.path().filename().c_str());
+      if (pid <= 0 || pid == runner_ || pid == launcher()) continue;
+      std::string command =
+          sys::read_file(entry.path().string() + "/cmdline").value_or("");  // empty of zombies
+      if (command.find("atoll-runner") != std::string::npos &&
+          command.find(path("run")) != std::string::npos) {
+        stray.push_back(pid);
+      }
+    }
+    return stray;
+  }
   // Links of slots in this network namespace.
   static std::vector<std::string> links() {
     Result<sys::Netlink> netlink = sys::Netlink::open_route();

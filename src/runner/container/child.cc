@@ -58,7 +58,6 @@ class Child {
   void mount_proc();
   void mask(const Masked& masked);
   void mount_dev();
-  void mount_sys();
   void enter_root();
   void set_identity();
   void forbid_namespaces();
@@ -71,15 +70,15 @@ class Child {
   [[noreturn]] void exec_guestd();
 
   int open_in(int directory, const char* path, int flags, const char* what);
-  int new_mount(const char* type, const char* const options[][2], unsigned attributes);
-  void attach(int mount, int directory, const char* path, const char* what);
-  void bind(const char* from, int directory, const char* path);
-  void lock_part(int directory, const char* path);
+  void attach(int mount, int directory, const char* path);
+  void mount(const char* source, const char* target, const char* type, unsigned long flags,
+             const char* options);
+  void bind_kit(const char* from, const char* path);
+  void lock_part(const char* path);
 
   const ChildPlan& plan_;
   ChildReport report_{};
   int root_ = -1;  // the sandbox's root directory
-  int proc_ = -1;
   int namespace_limits_ = -1;
 };
 
@@ -132,106 +131,93 @@ int Child::open_in(int directory, const char* path, int flags, const char* what)
   return static_cast<int>(opened);
 }
 
-int Child::new_mount(const char* type, const char* const options[][2], unsigned attributes) {
-  long context = ::syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
-  check(context, type);
-  for (std::size_t i = 0; options[i][0] != nullptr; ++i) {
-    unsigned kind = options[i][1] == nullptr ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING;
-    check(::syscall(SYS_fsconfig, context, kind, options[i][0], options[i][1], 0), options[i][0]);
-  }
-  check(::syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), type);
-  long mount = ::syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, attributes);
-  check(mount, type);
-  ::close(static_cast<int>(context));
-  return static_cast<int>(mount);
-}
-
-void Child::attach(int mount, int directory, const char* path, const char* what) {
-  int target = open_in(directory, path, O_PATH, what);
+// A target on which something was mounted by whom we do not trust is opened without following links; names in
+// our own trees (the private root, /proc, the kit) are what they are, and cost less by mount(2).
+void Child::attach(int mount, int directory, const char* path) {
+  int target = open_in(directory, path, O_PATH, path);
   check(::syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH),
-        what);
+        path);
   ::close(target);
   ::close(mount);
 }
 
-// A copy of a part of the kit on top of `path`, as restricted as the kit is.
-void Child::bind(const char* from, int directory, const char* path) {
-  long copy = ::syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  check(copy, from);
-  attach(static_cast<int>(copy), directory, path, path);
+void Child::mount(const char* source, const char* target, const char* type, unsigned long flags,
+                  const char* options) {
+  check(::syscall(SYS_mount, source, target, type, flags, options), target);
 }
 
-// Makes a part of a mounted tree read-only, by a read-only mount of itself.
-void Child::lock_part(int directory, const char* path) {
-  long copy =
-      ::syscall(SYS_open_tree, directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-  if (copy < 0 && errno == ENOENT) return;
-  check(copy, path);
-  mount_attr attr{};
-  attr.attr_set = MOUNT_ATTR_RDONLY;
-  check(::syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &attr, sizeof attr), path);
-  attach(static_cast<int>(copy), directory, path, path);
+// A copy of a part of the kit on top of a directory of the root, as restricted as the kit is.
+void Child::bind_kit(const char* from, const char* path) {
+  long copy = ::syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  check(copy, from);
+  attach(static_cast<int>(copy), root_, path);
 }
 
 void Child::mount_overlay() {
-  attach(fd(Passed::kLower), AT_FDCWD, "lower", "attach the template");
-  attach(fd(Passed::kDisk), AT_FDCWD, "disk", "attach the disk");
-  attach(fd(Passed::kKit), AT_FDCWD, "kit", "attach the kit");
+  attach(fd(Passed::kLower), AT_FDCWD, "lower");
+  attach(fd(Passed::kDisk), AT_FDCWD, "disk");
+  attach(fd(Passed::kKit), AT_FDCWD, "kit");
   // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No
   // nosuid: sudo must work; the ids that a setuid program can reach are all of this sandbox.
-  const char* const options[][2] = {{"lowerdir", "/lower"},
-                                    {"upperdir", "/disk/upper"},
-                                    {"workdir", "/disk/work"},
-                                    {"userxattr", nullptr},
-                                    {nullptr, nullptr}};
-  int overlay = new_mount("overlay", options, MOUNT_ATTR_NODEV);
-  attach(overlay, AT_FDCWD, "root", "attach the root");
+  mount("overlay", "root", "overlay", MS_NODEV,
+        "lowerdir=/lower,upperdir=/disk/upper,workdir=/disk/work,userxattr");
   root_ = open_in(AT_FDCWD, "root", O_PATH | O_DIRECTORY, "open the root");
 }
 
 void Child::mount_proc() {
-  const char* const none[][2] = {{nullptr, nullptr}};
-  attach(new_mount("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), root_, "proc",
-         "mount /proc");
-  proc_ = open_in(root_, "proc", O_PATH | O_DIRECTORY, "open /proc");
-  namespace_limits_ = open_in(proc_, "sys/user", O_PATH | O_DIRECTORY, "open /proc/sys/user");
-  for (const char* path : kReadOnlyProc) lock_part(proc_, path);
+  long context = ::syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
+  check(context, "open proc");
+  check(::syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), "make proc");
+  long proc = ::syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC,
+                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  check(proc, "mount proc");
+  attach(static_cast<int>(proc), root_, "proc");
+  int directory = open_in(root_, "proc", O_RDONLY | O_DIRECTORY, "open /proc");
+  namespace_limits_ = open_in(directory, "sys/user", O_PATH | O_DIRECTORY, "open /proc/sys/user");
+  check(::fchdir(directory), "enter /proc");
+  for (const char* path : kReadOnlyProc) lock_part(path);
   for (const Masked& masked : kMaskedProc) mask(masked);
+}
+
+// Makes a part of /proc read-only, by a read-only mount of itself.
+void Child::lock_part(const char* path) {
+  if (::syscall(SYS_mount, path, path, nullptr, MS_BIND, nullptr) != 0) {
+    if (errno == ENOENT) return;
+    fail(path);
+  }
+  mount(nullptr, path, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
 }
 
 void Child::mask(const Masked& masked) {
   struct stat before{}, after{};
-  if (::fstatat(proc_, masked.path, &before, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (::lstat(masked.path, &before) != 0) return;
   // What only the host's root may read, root in here may not: it owns nothing of the host.
   if ((before.st_mode & S_IROTH) == 0) return;
-  bind(masked.directory ? "/kit/empty" : "/kit/null", proc_, masked.path);
+  mount(masked.directory ? "/kit/empty" : "/kit/null", masked.path, nullptr, MS_BIND, nullptr);
   // Seen to be masked, not believed to be.
-  if (::fstatat(proc_, masked.path, &after, AT_SYMLINK_NOFOLLOW) != 0 || after.st_dev == before.st_dev) {
+  if (::lstat(masked.path, &after) != 0 || after.st_dev == before.st_dev) {
     errno = EIO;
     fail(masked.path);
   }
 }
 
 void Child::mount_dev() {
-  bind("/kit/dev", root_, "dev");
-  int dev = open_in(root_, "dev", O_PATH | O_DIRECTORY, "open /dev");
-  const char* const pts[][2] = {
-      {"newinstance", nullptr}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}, {nullptr, nullptr}};
-  attach(new_mount("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), dev, "pts", "mount /dev/pts");
-  char size[24];
-  std::snprintf(size, sizeof size, "%llu", static_cast<unsigned long long>(plan_.order.shm_bytes));
-  const char* const shm[][2] = {{"size", size}, {"nr_inodes", "65536"}, {"mode", "1777"}, {nullptr, nullptr}};
-  attach(new_mount("tmpfs", shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), dev, "shm", "mount /dev/shm");
+  bind_kit("/kit/dev", "dev");
+  int dev = open_in(root_, "dev", O_RDONLY | O_DIRECTORY, "open /dev");
+  check(::fchdir(dev), "enter /dev");
   ::close(dev);
+  mount("devpts", "pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5");
+  char options[64];
+  std::snprintf(options, sizeof options, "size=%llu,nr_inodes=65536,mode=1777",
+                static_cast<unsigned long long>(plan_.order.shm_bytes));
+  mount("tmpfs", "shm", "tmpfs", MS_NOSUID | MS_NODEV, options);
 }
-
-void Child::mount_sys() { bind("/kit/sys", root_, "sys"); }
 
 void Child::build_root() {
   mount_overlay();
   mount_proc();
   mount_dev();
-  mount_sys();
+  bind_kit("/kit/sys", "sys");
   forbid_namespaces();
 }
 
@@ -250,17 +236,13 @@ void Child::set_identity() {
   check(::syscall(SYS_keyctl, kKeyctlJoinSession, nullptr), "join a session keyring");
 }
 
-// The seccomp filter refuses new namespaces too; this holds even where it has a hole. Per user namespace
-// (namespaces(7)). KERNEL: every detached mount is a mount namespace of its own, so this comes after the last
-// mount. The directory was opened before it was made read-only.
+// The seccomp filter refuses new namespaces too; this holds even where it has a hole. All other kinds take a
+// capability that only a new user namespace could give (namespaces(7)). The directory was opened before it
+// was made read-only.
 void Child::forbid_namespaces() {
-  for (const char* path : kNamespaceLimits) {
-    int file = ::openat(namespace_limits_, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0 && errno == ENOENT) continue;  // a kind that this kernel lacks
-    check(file, path);
-    if (::write(file, "0", 1) != 1) fail(path);
-    ::close(file);
-  }
+  int limit = open_in(namespace_limits_, "max_user_namespaces", O_WRONLY, "open the namespace limit");
+  if (::write(limit, "0", 1) != 1) fail("set the namespace limit");
+  ::close(limit);
 }
 
 void Child::set_limits() {

@@ -168,9 +168,9 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   Started started;
   started.pid = launched.answer.pid;
   started.pidfd = std::move(launched.fd);
+  Result<std::uint64_t> ticks = sys::start_ticks(started.pid);
   Result<void> ready = wait_for_exec(status.first.get(), times);
   FAULT("runner.start.after_exec");
-  Result<std::uint64_t> ticks = sys::start_ticks(started.pid);
   if (!ready.ok() || !ticks.ok()) {
     TRY_VOID(stop({spec.sandbox, started.pid, started.pidfd.get()}));
     return ready.ok() ? std::move(ticks).error() : std::move(ready).error();

@@ -40,12 +40,6 @@ inline constexpr Masked kMaskedProc[] = {
     {"zoneinfo", false},
 };
 
-// Below /proc/sys/user; each is set to 0 for the sandbox's user namespace.
-inline constexpr const char* kNamespaceLimits[] = {
-    "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",    "max_net_namespaces",
-    "max_ipc_namespaces",  "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
-};
-
 // The system call filter is two tables, chained: libseccomp cannot express "allowed unless an argument is one
 // of these" in one.
 sys::FilterPolicy allowed_calls();      // by number; the rest is refused
