@@ -106,7 +106,7 @@ class Driver:
                 status = daemon.stop()
                 self.report.check(f"end.{daemon.name}", status == 0, f"exit {status}")
             try:  # the kernel takes network namespaces apart in the background
-                wait_until(lambda: not leftovers(instance), 10, "the kernel to let go")
+                wait_until(lambda: not leftovers(instance), 30, "the kernel to let go")
             except TimeoutError:
                 pass
             left = leftovers(instance)

@@ -131,6 +131,8 @@ class Invariants:
             )
         if len(held.disks) > len(records) + 16:
             found.append(f"I3 {len(held.disks)} disks for {len(records)} sandboxes")
+        if held.strays:
+            found.append(f"I3 helpers of dead daemons: {held.strays[:4]}")
         if held.temporary:
             found.append(f"I3 temporary files: {held.temporary[:4]}")
         return found
@@ -158,7 +160,19 @@ class Baseline:
 
     def __init__(self, instance):
         self.instance = instance
-        self.before = self.measure()
+        self.before = self.settled()
+
+    def settled(self):
+        """A measurement that has stood still for a second: the daemons fill their pools in quiet moments."""
+        last, since, end = None, time.monotonic(), time.monotonic() + 20
+        while time.monotonic() < end:
+            now = self.measure()
+            if now != last:
+                last, since = now, time.monotonic()
+            if time.monotonic() - since > 1:
+                break
+            time.sleep(0.1)
+        return last
 
     def measure(self):
         held = self.instance.inventory()
@@ -181,7 +195,7 @@ class Baseline:
 
     def violations(self, live_before=0, live_now=0):
         """Compares when as many sandboxes live as at the start; `slack` covers pools that refill."""
-        now, found = self.measure(), []
+        now, found = self.settled(), []
         for key, value in now.items():
             slack = (
                 64

@@ -19,7 +19,7 @@ class Survivor:
         self.sandbox = api.create(86400)
         self.entry = ledger.created(self.sandbox, 86400)
         self.counter, stream = self.sandbox.background(
-            "i=0; while :; do i=$((i+1)); echo $i > /home/user/count; sleep 0.05; done", user="user"
+            "i=0; while :; do i=$((i+1)); echo $i > /home/user/next; mv /home/user/next /home/user/count; sleep 0.05; done", user="user"
         )
         stream.close()
         self.terminal, stream = self.sandbox.background(["/bin/bash", "-i", "-l"], user="user", pty=(80, 24))

@@ -325,7 +325,7 @@ class Instance:
     def sweep(self):
         """Removes every kernel object of this instance, whatever state it is in. For the end of a test only."""
         left = self.inventory()
-        for pid in left.processes:
+        for pid in left.processes + left.strays:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

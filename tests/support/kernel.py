@@ -194,6 +194,11 @@ class Inventory:
     def __init__(self, instance):
         first, count = instance.slot_first, instance.slot_count
         self.processes = sorted(processes_of_uids(UID_BASE + first * UIDS_PER_SLOT, count * UIDS_PER_SLOT))
+        # Helpers that a daemon started and left behind: they name the folders in their arguments, as it does.
+        ours = set(instance.daemon_pids())
+        self.strays = [
+            pid for pid in pids() if pid not in ours and instance.data_dir in read(f"/proc/{pid}/cmdline")
+        ]
         self.cgroups = {top: names for top, names in cgroup_children(instance.name).items() if names}
         self.links = [name for name in links() if first <= int(name[3:]) < first + count]
         self.loops = loop_devices(instance.data_dir)
