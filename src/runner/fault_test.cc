@@ -112,7 +112,8 @@ TEST_P(QuietFault, IsTakenOver) {
   world_->kill();
   // Something to sweep: a group and a disk of nobody.
   for (const std::string& top : World::hierarchies()) {
-    std::filesystem::create_directory(top + "/" + world_->name() + "/" + World::id('z'));
+    std::string groups = top + "/" + world_->name();  // on some hosts a hierarchy is not needed
+    if (std::filesystem::exists(groups)) std::filesystem::create_directory(groups + "/" + World::id('z'));
   }
   std::ofstream(world_->path("data/disks/" + World::id('z') + ".img")) << "x";
   static_cast<void>(world_->start(GetParam().name));
