@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/text.h"
@@ -58,6 +59,18 @@ TEST(Bytes, TextForms) {
   EXPECT_EQ(base64_decode("YQ=="), "a");
   EXPECT_FALSE(base64_decode("Y!=="));
   EXPECT_EQ(hex_encode(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Digest, IsBlake2bAndTheSameInParts) {
+  auto digest = [](std::initializer_list<std::string_view> parts) {
+    Digest out;
+    for (std::string_view part : parts) out.add(std::as_bytes(std::span(part)));
+    Digest::Value value = out.finish();
+    return hex_encode(std::string_view(reinterpret_cast<const char*>(value.data()), value.size()));
+  };
+  EXPECT_EQ(digest({"abc"}), "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
+  EXPECT_EQ(digest({"a", "", "bc"}), digest({"abc"}));
+  EXPECT_NE(digest({"abd"}), digest({"abc"}));
 }
 
 TEST(Bytes, Utf8IsStrict) {

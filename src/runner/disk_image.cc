@@ -2,16 +2,14 @@
 #include "runner/disk_image.h"
 
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <spawn.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/random.h"
+#include "runner/program.h"
 #include "runner/resolver.h"
 #include "sys/files.h"
 #include "sys/loop.h"
@@ -27,48 +25,15 @@ Result<void> run_mke2fs(const std::string& path, std::uint64_t bytes) {
   // No journal: a disk does not outlive a crash of the host. One inode per 16 KiB bounds their number.
   // lazy_itable_init with no background zeroing keeps the image sparse.
   // All features are named, so that the host's mke2fs.conf has no say.
-  const char* arguments[] = {
-      "mke2fs",
-      "-q",
-      "-F",
-      "-T",
-      "default",
-      "-O",
-      "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,"
-      "dir_nlink,extra_isize,uninit_bg",
-      "-E",
-      "lazy_itable_init=1,nodiscard",
-      "-m",
-      "0",
-      "-i",
-      "16384",
-      "-I",
-      "256",
-      "-b",
-      "4096",
-      path.c_str(),
-      blocks.c_str(),
-      nullptr};
-  const char* environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null", nullptr};
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  pid_t pid = 0;
-  int error = ENOENT;
-  for (const char* program : {"/usr/sbin/mke2fs", "/sbin/mke2fs"}) {
-    if (error == 0) break;
-    error = ::posix_spawn(&pid, program, &actions, nullptr, const_cast<char**>(arguments),
-                          const_cast<char**>(environment));
-  }
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return Error::from_errno(error, "start mke2fs").with_hint("install e2fsprogs");
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return Error::from_errno(errno, "wait for mke2fs");
-  }
+  TRY(int status,
+      run_program({"/usr/sbin/mke2fs", "/sbin/mke2fs"},
+                  {"mke2fs", "-q", "-F", "-T", "default", "-O",
+                   "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,"
+                   "dir_nlink,extra_isize,uninit_bg",
+                   "-E", "lazy_itable_init=1,nodiscard", "-m", "0", "-i", "16384", "-I", "256", "-b", "4096",
+                   path, blocks}));
   if (status != 0)
-    return make_error(Code::kInternal, "mke2fs of {} failed with wait status {}", path, status);
+    return make_error(Code::kInternal, "mke2fs of {} failed with exit status {}", path, status);
   return success();
 }
 
@@ -90,16 +55,6 @@ Result<void> fill_skeleton(int root) {
   }
   TRY(Fd resolv, sys::open_at(root, "upper/etc/resolv.conf", O_WRONLY | O_CREAT | O_EXCL, 0644));
   return sys::write_all(resolv.get(), resolver_configuration());
-}
-
-Result<void> copy_range(int from, int to, off_t start, off_t end) {
-  off_t in = start, out = start;
-  while (in < end) {
-    ssize_t n = ::copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - in), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return Error::from_errno(n < 0 ? errno : EIO, "copy a disk");
-  }
-  return success();
 }
 
 }  // namespace
@@ -125,25 +80,6 @@ Result<void> make_template_image(const std::string& path, std::uint64_t bytes) {
   return success();
 }
 
-Result<void> copy_sparse(const std::string& from, const std::string& to) {
-  TRY(Fd source, sys::open_file(from, O_RDONLY));
-  TRY(Fd target, sys::open_file(to, O_RDWR | O_CREAT | O_EXCL, 0600));
-  if (::ioctl(target.get(), FICLONE, source.get()) == 0) return success();
-  struct stat info{};
-  if (::fstat(source.get(), &info) != 0 || ::ftruncate(target.get(), info.st_size) != 0) {
-    return Error::from_errno(errno, fmt::format("size {}", to));
-  }
-  for (off_t at = 0;;) {
-    off_t data = ::lseek(source.get(), at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) return success();  // only a hole is left
-    if (data < 0) return Error::from_errno(errno, fmt::format("find data in {}", from));
-    off_t hole = ::lseek(source.get(), data, SEEK_HOLE);
-    if (hole < 0) return Error::from_errno(errno, fmt::format("find a hole in {}", from));
-    TRY_VOID(copy_range(source.get(), target.get(), data, hole));
-    at = hole;
-  }
-}
-
 Result<Fd> mount_image(const std::string& path) {
   TRY(Fd image, sys::open_file(path, O_RDWR));
   TRY(sys::LoopDevice loop, sys::attach_loop(image.get(), sys::LoopMode::kReadWrite));
@@ -161,16 +97,67 @@ Result<void> warm_up(int root) {
   return success();
 }
 
+// Opens a file of the sandbox's /etc, new and empty. Made now: the first file of a fresh file system costs up
+// to a millisecond (bitmaps are read).
+Result<Fd> open_etc(int root, const std::string& name, mode_t mode) {
+  return sys::open_beneath(root, "upper/etc/" + name, O_WRONLY | O_CREAT | O_EXCL, mode);
+}
+
 Result<Disk> open_disk(const std::string& path) {
   Disk disk;
   TRY(disk.mount, mount_image(path));
   TRY_VOID(warm_up(disk.mount.get()));
-  // Made now: the first file of a fresh file system costs up to a millisecond (bitmaps are read).
-  for (auto [file, name] :
-       {std::pair(&disk.hostname, "upper/etc/hostname"), std::pair(&disk.hosts, "upper/etc/hosts")}) {
-    TRY(*file, sys::open_beneath(disk.mount.get(), name, O_WRONLY | O_CREAT | O_EXCL, 0644));
-  }
+  int root = disk.mount.get();
+  TRY(disk.hostname, open_etc(root, "hostname", 0644));
+  TRY(disk.hosts, open_etc(root, "hosts", 0644));
+  TRY(disk.machine_id, open_etc(root, "machine-id", 0444));
   return disk;
+}
+
+// The directories on which a start mounts, in place of whatever else the sandbox has made of their names.
+Result<void> restore_skeleton(int root) {
+  for (const Entry& entry : kSkeleton) {
+    if (::unlinkat(root, entry.path, 0) != 0 && errno != ENOENT && errno != EISDIR && errno != EPERM)
+      return Error::from_errno(errno, fmt::format("remove {} from a disk", entry.path));
+    if (::mkdirat(root, entry.path, entry.mode) == 0 && ::fchmodat(root, entry.path, entry.mode, 0) != 0)
+      return Error::from_errno(errno, fmt::format("make {} on a disk", entry.path));
+  }
+  return success();
+}
+
+// Takes the place of what the sandbox had there. Nothing when that is a directory: then it has no use for the
+// file.
+Result<Fd> replace_etc(int root, const std::string& name, mode_t mode) {
+  TRY(Fd etc, sys::open_beneath(root, "upper/etc", O_RDONLY | O_DIRECTORY));
+  if (::unlinkat(etc.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
+    if (errno == EISDIR) return Fd();
+    return Error::from_errno(errno, fmt::format("remove /etc/{} from a disk", name));
+  }
+  return open_etc(root, name, mode);
+}
+
+Result<Disk> reopen_disk(const std::string& path) {
+  Disk disk;
+  TRY(disk.mount, mount_image(path));
+  int root = disk.mount.get();
+  TRY_VOID(restore_skeleton(root));
+  TRY(disk.hostname, replace_etc(root, "hostname", 0644));
+  TRY(disk.hosts, replace_etc(root, "hosts", 0644));
+  TRY(disk.machine_id, replace_etc(root, "machine-id", 0444));
+  return disk;
+}
+
+Result<void> give_identity(Disk& disk, const std::string& sandbox) {
+  std::string hosts = fmt::format("127.0.0.1\tlocalhost\n127.0.1.1\t{}\n", sandbox);
+  std::string machine = random_hex(16) + "\n";  // machine-id(5)
+  if (disk.hostname) TRY_VOID(sys::write_all(disk.hostname.get(), sandbox + "\n"));
+  if (disk.hosts) TRY_VOID(sys::write_all(disk.hosts.get(), hosts));
+  if (disk.machine_id) TRY_VOID(sys::write_all(disk.machine_id.get(), machine));
+  // KERNEL: a mount with writers cannot become idmapped (mount_setattr(2), EBUSY).
+  disk.hostname.reset();
+  disk.hosts.reset();
+  disk.machine_id.reset();
+  return success();
 }
 
 }  // namespace atl::runner

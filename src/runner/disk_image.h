@@ -13,11 +13,13 @@ namespace atl::runner {
 // Makes an ext4 image at `path` with the skeleton of a sandbox's writable layer in it. Starts mke2fs(8). A
 // failed or interrupted one leaves nothing under `path`.
 Result<void> make_template_image(const std::string& path, std::uint64_t bytes);
-// Copies a sparse file: by reflink where the file system can, else its data and not its holes.
-Result<void> copy_sparse(const std::string& from, const std::string& to);
 // Mounts the image through a loop device; detached.
 Result<sys::Fd> mount_image(const std::string& path);
 // Mounts a copy of a template image and opens what a start writes to.
 Result<Disk> open_disk(const std::string& path);
+// The same for a copy of a disk that a sandbox has used.
+Result<Disk> reopen_disk(const std::string& path);
+// Writes who the sandbox is: its name, and a machine id that no other has.
+Result<void> give_identity(Disk& disk, const std::string& sandbox);
 
 }  // namespace atl::runner

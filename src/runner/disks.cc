@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/disks.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "runner/disk_image.h"
+#include "runner/image_copy.h"
 #include "sys/files.h"
 
 namespace atl::runner {
@@ -74,16 +76,16 @@ Result<std::string> DiskPool::template_for(std::uint64_t bytes) {
   return path;
 }
 
+std::uint64_t DiskPool::next_number() {
+  std::lock_guard lock(mutex_);
+  return next_++;
+}
+
 Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes) {
   TRY(std::string origin, template_for(bytes));
-  std::uint64_t number;
-  {
-    std::lock_guard lock(mutex_);
-    number = next_++;
-  }
   Ready ready;
-  ready.path = fmt::format("{}/ready-{}{}", directory_, number, kSuffix);
-  Result<void> copied = copy_sparse(origin, ready.path);
+  ready.path = fmt::format("{}/ready-{}{}", directory_, next_number(), kSuffix);
+  Result<void> copied = copy_sparse_file(origin, ready.path);
   Result<Disk> disk = copied.ok() ? open_disk(ready.path) : Result<Disk>(std::move(copied).error());
   if (!disk.ok()) {
     ::unlink(ready.path.c_str());
@@ -135,6 +137,10 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
   if (!ready.disk.mount) {
     TRY(ready, make(rounded(bytes)));
   }
+  return name(std::move(ready), sandbox);
+}
+
+Result<Disk> DiskPool::name(Ready ready, const std::string& sandbox) {
   std::string path = fmt::format("{}/{}{}", directory_, sandbox, kSuffix);
   if (::rename(ready.path.c_str(), path.c_str()) != 0) {
     int error = errno;
@@ -142,6 +148,21 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
     return Error::from_errno(error, fmt::format("rename to {}", path));
   }
   return std::move(ready.disk);
+}
+
+Result<Disk> DiskPool::lease_copy(const std::string& sandbox, int image) {
+  Ready ready;
+  ready.path = fmt::format("{}/copy-{}{}", directory_, next_number(), kSuffix);
+  TRY(sys::Fd target, sys::open_file(ready.path, O_RDWR | O_CREAT | O_EXCL, 0600));
+  Result<void> copied = copy_sparse(image, target.get(), {.keep_reserve = true});
+  FAULT("runner.disk.after_copy");
+  Result<Disk> disk = copied.ok() ? reopen_disk(ready.path) : Result<Disk>(std::move(copied).error());
+  if (!disk.ok()) {
+    ::unlink(ready.path.c_str());
+    return std::move(disk).error();
+  }
+  ready.disk = std::move(*disk);
+  return name(std::move(ready), sandbox);
 }
 
 void DiskPool::remove(const std::string& sandbox) {

@@ -21,8 +21,9 @@
 namespace atl::runner {
 
 struct Disk {
-  sys::Fd mount;            // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
-  sys::Fd hostname, hosts;  // of upper/etc, empty, open for writing: only the lease knows the name
+  sys::Fd mount;  // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
+  // Of upper/etc, empty, open for writing: only the lease knows the name.
+  sys::Fd hostname, hosts, machine_id;
 };
 
 class DiskPool {
@@ -37,6 +38,8 @@ class DiskPool {
 
   // A disk of this size under the sandbox's name; made on the spot when none is ready.
   Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes);
+  // The same with the content of `image`, which has this size.
+  Result<Disk> lease_copy(const std::string& sandbox, int image);
   // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
   void remove(const std::string& sandbox);
 
@@ -47,6 +50,8 @@ class DiskPool {
   };
   void run();
   Result<Ready> make(std::uint64_t bytes);
+  Result<Disk> name(Ready ready, const std::string& sandbox);
+  std::uint64_t next_number();
   Result<std::string> template_for(std::uint64_t bytes);
 
   const std::string directory_;

@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "model/guest_boot.h"
 #include "runner/container/child.h"
+#include "runner/disk_image.h"
 #include "runner/names.h"
 #include "sys/files.h"
 #include "sys/mount.h"
@@ -64,16 +65,6 @@ Result<Fd> boot_pipe(const StartSpec& spec) {
   TRY_VOID(
       sys::write_all(ends.second.get(), std::string_view(reinterpret_cast<const char*>(&boot), sizeof boot)));
   return std::move(ends.first);
-}
-
-// The host name is known only now.
-Result<void> name_host(Disk& disk, const std::string& sandbox) {
-  TRY_VOID(sys::write_all(disk.hostname.get(), sandbox + "\n"));
-  TRY_VOID(sys::write_all(disk.hosts.get(), fmt::format("127.0.0.1\tlocalhost\n127.0.1.1\t{}\n", sandbox)));
-  // KERNEL: a mount with writers cannot become idmapped (mount_setattr(2), EBUSY).
-  disk.hostname.reset();
-  disk.hosts.reset();
-  return success();
 }
 
 PassedFds passed_fds(const Leases& leases, int lower, int status, int boot, int guestd) {
@@ -146,7 +137,7 @@ Result<void> ContainerDriver::wait_for_exec(int status_pipe, StepTimes& times) {
 Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, StepTimes& times) {
   std::uint64_t begin = now_ns();
   TRY(Fd lower, templates_.clone(spec.build, leases.slot.userns.get()));
-  TRY_VOID(name_host(leases.disk, spec.sandbox));
+  TRY_VOID(give_identity(leases.disk, spec.sandbox));
   TRY_VOID(sys::idmap_mount(leases.disk.mount.get(), leases.slot.userns.get()));
   TRY(Fd boot, boot_pipe(spec));
   TRY(auto status, make_pipe());

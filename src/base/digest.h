@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Digest: BLAKE2b-256 of bytes that come in parts. For files of ours that must be found to be whole.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace atl {
+
+class Digest {
+ public:
+  using Value = std::array<std::uint8_t, 32>;
+  Digest();
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  // Once, at the end.
+  Value finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
