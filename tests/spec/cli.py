@@ -8,6 +8,7 @@ Method: the real command and daemons; own folders, a free port, slots 3400 to 34
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -440,6 +441,16 @@ def foreground_stays_and_tidies_up_at_a_signal(world):
     assert process.returncode == 0 and not os.path.exists(told["run_dir"] + "/supervisor.json")
     assert world.run("ps", "--instance", "cli2").returncode == 125
     world.ok("up", *world.start)  # makes the first instance the current one again
+
+
+@test
+def up_keeps_no_descriptor_of_its_caller(world):
+    world.ok("down", *world.machine)
+    reader, writer = os.pipe()
+    world.ok("up", *world.start, pass_fds=[writer])
+    os.close(writer)
+    assert select.select([reader], [], [], 30)[0] and os.read(reader, 1) == b"", "a daemon holds the caller's pipe"
+    os.close(reader)
 
 
 @test
