@@ -32,6 +32,8 @@ enum class Type : std::uint16_t {
   kNetwork = 6,   // NetworkRequest -> Done: replace the egress rules of one sandbox
   kCapacity = 7,  // CapacityRequest -> Done: how many slots and disks to keep ready
   kForget = 8,    // BuildRef -> Done: drop the runner's open handle of a template build
+  kPause = 9,     // PauseRequest -> Done: bring a sandbox to rest
+  kResume = 10,   // StartRequest -> StartReply: wake it again, under a new generation
   // replies
   kHelloReply = 101,
   kStartReply = 102,
@@ -80,6 +82,15 @@ struct SandboxRef {
   Header header;
   Text<24> sandbox;
   std::uint64_t generation;
+};
+
+// Which sandbox comes to rest, and how.
+struct PauseRequest {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::uint8_t memory;  // 1: memory and processes go on later; 0: only the disk is kept
+  std::uint8_t pad[7];
 };
 
 struct BuildRef {
@@ -162,13 +173,21 @@ struct StopReply {
   std::uint32_t oom_kills;
 };
 
+// How a sandbox stands.
+enum class Rest : std::uint8_t {
+  kRuns = 0,
+  kFrozen = 1,   // paused in memory: processes, slot, disk and cgroup are held
+  kStoring = 2,  // on its way to kStored; never seen from outside unless that failed
+  kStored = 3,   // paused on disk: nothing runs, only the disk is held
+};
+
 struct ListReply {
   Header header;
   Status status;
   std::uint8_t last;
-  std::uint8_t alive;  // 0: PID 1 is gone, resources still held
+  std::uint8_t alive;  // 0: PID 1 is gone although it should not, resources still held
   std::uint8_t tier;
-  std::uint8_t pad;
+  std::uint8_t rest;  // a Rest
   Text<24> sandbox;
   std::uint64_t generation;
   std::uint64_t owner_epoch;

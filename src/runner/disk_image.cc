@@ -103,6 +103,25 @@ Result<Fd> open_etc(int root, const std::string& name, mode_t mode) {
   return sys::open_beneath(root, "upper/etc/" + name, O_WRONLY | O_CREAT | O_EXCL, mode);
 }
 
+// KERNEL: a mount of ext4 without a journal takes the mark "valid" away from the superblock, and the unmount
+// gives it back (fs/ext4/super.c, ext4_setup_super, ext4_put_super). Superblock at 1024: s_magic at 56,
+// s_state at 58, both little-endian (Documentation/filesystems/ext4/super.rst).
+Result<void> require_clean(const std::string& path) {
+  constexpr off_t kMagicAt = 1024 + 56;
+  constexpr std::uint8_t kMagic[] = {0x53, 0xef};
+  constexpr unsigned kValid = 1, kHasErrors = 2;
+  std::uint8_t bytes[4] = {};
+  TRY(Fd image, sys::open_file(path, O_RDONLY));
+  if (::pread(image.get(), bytes, sizeof bytes, kMagicAt) != sizeof bytes)
+    return make_error(Code::kCorrupt, "disk {} is cut off", path).with_word("disk_torn");
+  bool whole = bytes[0] == kMagic[0] && bytes[1] == kMagic[1] && (bytes[2] & (kValid | kHasErrors)) == kValid;
+  if (whole) return success();
+  return make_error(Code::kCorrupt, "disk {} was not closed to the end, so its content cannot be trusted",
+                    path)
+      .with_word("disk_torn")
+      .with_hint("the machine went down while it was in use; kill the sandbox");
+}
+
 Result<Disk> open_disk(const std::string& path) {
   Disk disk;
   TRY(disk.mount, mount_image(path));
@@ -144,6 +163,13 @@ Result<Disk> reopen_disk(const std::string& path) {
   TRY(disk.hostname, replace_etc(root, "hostname", 0644));
   TRY(disk.hosts, replace_etc(root, "hosts", 0644));
   TRY(disk.machine_id, replace_etc(root, "machine-id", 0444));
+  return disk;
+}
+
+Result<Disk> continue_disk(const std::string& path) {
+  Disk disk;
+  TRY(disk.mount, mount_image(path));
+  TRY_VOID(restore_skeleton(disk.mount.get()));
   return disk;
 }
 

@@ -12,6 +12,7 @@
 #include "runner/disk_image.h"
 #include "runner/image_copy.h"
 #include "sys/files.h"
+#include "sys/loop.h"
 
 namespace atl::runner {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr Millis kRetryAfterError{1000};
 constexpr Millis kQuiet{15};  // as for slots: while enough are left, no disk is made beside a start
 constexpr std::string_view kSuffix = ".img";
+constexpr useconds_t kSettleLook = 2'000;
 
 std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kDiskGrain - 1) / kDiskGrain * kDiskGrain; }
 
@@ -141,7 +143,7 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
 }
 
 Result<Disk> DiskPool::name(Ready ready, const std::string& sandbox) {
-  std::string path = fmt::format("{}/{}{}", directory_, sandbox, kSuffix);
+  std::string path = image_of(sandbox);
   if (::rename(ready.path.c_str(), path.c_str()) != 0) {
     int error = errno;
     ::unlink(ready.path.c_str());
@@ -165,8 +167,30 @@ Result<Disk> DiskPool::lease_copy(const std::string& sandbox, int image) {
   return name(std::move(ready), sandbox);
 }
 
-void DiskPool::remove(const std::string& sandbox) {
-  ::unlink(fmt::format("{}/{}{}", directory_, sandbox, kSuffix).c_str());
+std::string DiskPool::image_of(const std::string& sandbox) const {
+  return fmt::format("{}/{}{}", directory_, sandbox, kSuffix);
 }
+
+// KERNEL: the mount goes with the last process of the sandbox, and the loop device detaches a moment after it
+// (loop(4), autoclear); until then the image may change.
+Result<void> DiskPool::settle(const std::string& sandbox, Millis timeout) {
+  std::string path = image_of(sandbox);
+  Steady::time_point until = Steady::now() + timeout;
+  while (sys::loop_attached(path)) {
+    if (Steady::now() >= until)
+      return make_error(Code::kDeadline, "disk {} is still in use after {} ms", path, timeout.count());
+    ::usleep(kSettleLook);
+  }
+  return sys::sync_path(path);
+}
+
+Result<Disk> DiskPool::reopen(const std::string& sandbox) {
+  std::string path = image_of(sandbox);
+  if (sys::loop_attached(path)) return make_error(Code::kConflict, "disk {} is in use", path);
+  TRY_VOID(require_clean(path));
+  return continue_disk(path);
+}
+
+void DiskPool::remove(const std::string& sandbox) { ::unlink(image_of(sandbox).c_str()); }
 
 }  // namespace atl::runner

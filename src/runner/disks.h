@@ -22,7 +22,8 @@ namespace atl::runner {
 
 struct Disk {
   sys::Fd mount;  // detached; upper/ and work/ in it; owners unshifted (0 = root of the sandbox)
-  // Of upper/etc, empty, open for writing: only the lease knows the name.
+  // Of upper/etc, empty, open for writing: only the lease knows the name. None of a disk that
+  // goes on under its name.
   sys::Fd hostname, hosts, machine_id;
 };
 
@@ -40,10 +41,15 @@ class DiskPool {
   Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes);
   // The same with the content of `image`, which has this size.
   Result<Disk> lease_copy(const std::string& sandbox, int image);
+  // Waits until the kernel has let go of the image of a sandbox that has ended, and writes it out.
+  Result<void> settle(const std::string& sandbox, Millis timeout);
+  // The disk of a sandbox that was settled. Refused when it was not: it may be torn.
+  Result<Disk> reopen(const std::string& sandbox);
   // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
   void remove(const std::string& sandbox);
 
  private:
+  std::string image_of(const std::string& sandbox) const;
   struct Ready {
     std::string path;
     Disk disk;

@@ -21,7 +21,7 @@
 namespace atl::runner {
 
 struct Capabilities {
-  bool pause = false;
+  bool pause = false;  // in memory, holding its slot and cgroup
   bool memory_snapshot = false;
   bool disk_snapshot = false;
   bool fork = false;
@@ -71,11 +71,14 @@ class Driver {
   virtual void forget(const std::string& build) = 0;
   // Blocking, bounded by kStartBound. On error nothing of the sandbox runs any more.
   virtual Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) = 0;
+  // Brings all processes to rest where they stand, or lets them go on. Blocking, bounded by kPauseBound; may
+  // be repeated. On error the sandbox runs as before.
   virtual Result<void> pause(const Running& running);
   virtual Result<void> resume(const Running& running);
   virtual Result<void> snapshot(const Running& running);
   virtual Result<Started> restore(const StartSpec& spec, Leases& leases, StepTimes& times);
-  // Ends all processes and waits for the kernel to say so; kDeadline when one did not go within kStopBound.
+  // Ends all processes, resting ones too, and waits for the kernel to say so; kDeadline when one did not go
+  // within kStopBound.
   virtual Result<void> stop(const Running& running) = 0;
   // Disk use in bytes: used, total.
   virtual Result<std::array<std::uint64_t, 2>> inspect(const Running& running) = 0;
@@ -83,6 +86,7 @@ class Driver {
 
 inline constexpr Millis kStartBound{10'000};
 inline constexpr Millis kStopBound{5'000};
+inline constexpr Millis kPauseBound{5'000};
 
 // The refusal of a capability that a tier does not have.
 Error unsupported(model::Tier tier, std::string_view capability);

@@ -29,7 +29,7 @@ model::NetworkRules Record::rules() const {
 
 Result<void> RecordStore::write(const Record& record) const {
   std::string_view bytes(reinterpret_cast<const char*>(&record), sizeof record);
-  return sys::replace_file(directory_ + "/" + record.sandbox.str(), bytes, 0600);
+  return sys::replace_file(directory_ + "/" + record.sandbox.str(), bytes, 0600, durable_);
 }
 
 void RecordStore::remove(const std::string& sandbox) const { ::unlink((directory_ + "/" + sandbox).c_str()); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records of sandboxes: `<directory>/<id>`, one fixed struct each. Written before anything of a sandbox
-// exists (the intent), completed when it runs, removed when nothing of it is left. From them a restarted
-// runner knows what is its own.
+// exists (the intent), completed when it runs, changed before it comes to rest or goes on, removed when
+// nothing of it is left. From them a restarted runner knows what is its own.
 #pragma once
 
 #include <array>
@@ -13,11 +13,12 @@
 #include "base/result.h"
 #include "model/runner_protocol.h"
 #include "model/sandbox.h"
+#include "sys/files.h"
 
 namespace atl::runner {
 
 inline constexpr std::uint32_t kRecordMagic = 0x43455241;  // "AREC"
-inline constexpr std::uint32_t kRecordVersion = 1;
+inline constexpr std::uint32_t kRecordVersion = 2;
 
 struct Record {
   std::uint32_t magic = kRecordMagic;
@@ -38,6 +39,7 @@ struct Record {
   std::uint8_t deny_count = 0;
   model::Cidr allow[model::kMaxNetworkRules]{};
   model::Cidr deny[model::kMaxNetworkRules]{};
+  model::wire::Rest rest = model::wire::Rest::kRuns;  // how it stands, or is about to
 
   void set_rules(const model::NetworkRules& rules);
   model::NetworkRules rules() const;
@@ -45,7 +47,9 @@ struct Record {
 
 class RecordStore {
  public:
-  explicit RecordStore(std::string directory) : directory_(std::move(directory)) {}
+  // `durable`: records outlive a crash of the machine.
+  explicit RecordStore(std::string directory, sys::Durable durable = sys::Durable::kNo)
+      : directory_(std::move(directory)), durable_(durable) {}
   Result<void> write(const Record& record) const;
   void remove(const std::string& sandbox) const;
   // All records. A file that is not one (wrong size, magic, version, name) is an error: it may stand for a
@@ -54,6 +58,7 @@ class RecordStore {
 
  private:
   const std::string directory_;
+  const sys::Durable durable_;
 };
 
 }  // namespace atl::runner

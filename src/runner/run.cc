@@ -51,6 +51,7 @@ Result<Account> control_account(const Options& options) {
 Result<void> make_directories(const Options& options) {
   TRY_VOID(sys::ensure_directory(options.data_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/disks", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/stored", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
@@ -121,6 +122,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
   TemplateCache templates(options.data_dir + "/templates", options.run_dir + "/builds");
   RecordStore records(options.run_dir + "/sandboxes");
+  RecordStore stored(options.data_dir + "/stored", sys::Durable::kYes);
   Firewall firewall(options.instance, options.slots);
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
@@ -130,6 +132,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                    firewall,
                    *cgroups,
                    records,
+                   stored,
                    {&driver},
                    missing_layers(*cgroups, landlock_abi),
                    landlock_abi});

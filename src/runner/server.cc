@@ -39,7 +39,9 @@ std::size_t request_size(std::uint16_t type) {
   switch (static_cast<wire::Type>(type)) {
     case wire::Type::kHello:
     case wire::Type::kList: return sizeof(wire::Empty);
-    case wire::Type::kStart: return sizeof(wire::StartRequest);
+    case wire::Type::kStart:
+    case wire::Type::kResume: return sizeof(wire::StartRequest);
+    case wire::Type::kPause: return sizeof(wire::PauseRequest);
     case wire::Type::kStop:
     case wire::Type::kStats: return sizeof(wire::SandboxRef);
     case wire::Type::kNetwork: return sizeof(wire::NetworkRequest);

@@ -10,14 +10,13 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "runner/names.h"
+#include "runner/service_impl.h"
 #include "runner/templates.h"
 #include "sys/process.h"
 #include "sys/seqpacket.h"
 
 namespace atl::runner {
 namespace {
-
-namespace wire = model::wire;
 
 constexpr char kRunnerVersion[] = "0.1.0";
 constexpr Millis kSlotWait{5'000};
@@ -28,26 +27,6 @@ constexpr std::uint64_t kMinMemory = 16 * kMiB, kMaxMemory = 1024 * kGiB;
 constexpr std::uint64_t kMinDisk = 16 * kMiB, kMaxDisk = 4096 * kGiB;
 constexpr std::uint32_t kMinCpu = 10, kMaxCpu = 1'024'000;
 constexpr std::uint32_t kMinProcesses = 4, kMaxProcesses = 1'000'000;
-
-template <class Reply>
-Reply reply_to(const wire::Header& request, wire::Type type) {
-  Reply reply{};
-  reply.header = wire::Header{wire::kMagic, wire::kVersion, static_cast<std::uint16_t>(type), request.id};
-  return reply;
-}
-
-template <class Reply>
-Reply finished(Reply reply, const Result<void>& result) {
-  reply.status.ok = result.ok() ? 1 : 0;
-  if (result.ok()) return reply;
-  const Error& error = result.error();
-  reply.status.code = static_cast<std::uint8_t>(error.code());
-  reply.status.sys_errno = error.sys_errno();
-  reply.status.word.set(error.word());
-  reply.status.message.set(error.message());
-  reply.status.hint.set(error.hint());
-  return reply;
-}
 
 template <class Request>
 Request read_as(std::span<const std::byte> bytes) {
@@ -61,19 +40,6 @@ std::uint32_t us_since(Steady::time_point& mark) {
   auto us = std::chrono::duration_cast<std::chrono::microseconds>(now - mark).count();
   mark = now;
   return static_cast<std::uint32_t>(us);
-}
-
-Result<void> check(const wire::StartRequest& request) {
-  if (!model::valid_sandbox_id(request.sandbox.str())) return make_error(Code::kInvalid, "not a sandbox id");
-  if (!valid_build(request.build.str())) return make_error(Code::kInvalid, "not the id of a template build");
-  bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory &&
-              request.disk_bytes >= kMinDisk && request.disk_bytes <= kMaxDisk &&
-              request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
-              request.processes >= kMinProcesses && request.processes <= kMaxProcesses &&
-              request.open_files > 0;
-  if (!fits)
-    return make_error(Code::kInvalid, "a limit of sandbox {} is out of range", request.sandbox.str());
-  return success();
 }
 
 Record record_of(const wire::StartRequest& request, std::uint32_t slot) {
@@ -128,6 +94,19 @@ Result<model::NetworkRules> rules_of(const wire::NetworkRequest& request) {
 
 }  // namespace
 
+Result<void> check(const wire::StartRequest& request) {
+  if (!model::valid_sandbox_id(request.sandbox.str())) return make_error(Code::kInvalid, "not a sandbox id");
+  if (!valid_build(request.build.str())) return make_error(Code::kInvalid, "not the id of a template build");
+  bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory &&
+              request.disk_bytes >= kMinDisk && request.disk_bytes <= kMaxDisk &&
+              request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
+              request.processes >= kMinProcesses && request.processes <= kMaxProcesses &&
+              request.open_files > 0;
+  if (!fits)
+    return make_error(Code::kInvalid, "a limit of sandbox {} is out of range", request.sandbox.str());
+  return success();
+}
+
 Service::Service(Parts parts) : parts_(std::move(parts)) {}
 
 Driver* Service::driver_of(std::uint8_t tier) const {
@@ -153,6 +132,8 @@ void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrive
     case wire::Type::kStats: return answer(stats(read_as<wire::SandboxRef>(bytes)));
     case wire::Type::kNetwork: return answer(network(read_as<wire::NetworkRequest>(bytes)));
     case wire::Type::kCapacity: return answer(capacity(read_as<wire::CapacityRequest>(bytes)));
+    case wire::Type::kPause: return answer(pause(read_as<wire::PauseRequest>(bytes)));
+    case wire::Type::kResume: return answer(resume(read_as<wire::StartRequest>(bytes), arrived));
     case wire::Type::kForget: return answer(forget(read_as<wire::BuildRef>(bytes)));
     default: return;  // request_size() knows no others
   }
@@ -226,7 +207,7 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   std::string id = request.sandbox.str();
   TRY(SandboxPtr sandbox, insert(id, request.generation));
   std::lock_guard lock(sandbox->mutex);
-  Result<void> launched = launch(request, *driver, *sandbox, times);
+  Result<void> launched = launch(request, *driver, *sandbox, times, nullptr);
   sandbox->phase = Phase::kLive;
   if (launched.ok() && sandbox->ended) {
     launched = make_error(Code::kUnavailable, "the guest daemon of sandbox {} ended at once", id);
@@ -240,17 +221,21 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
     return std::move(launched).error();
   }
   times[wire::kStepTotal] = us_since(begin);
-  reply.slot = sandbox->record.slot;
-  reply.interface.set(link_name(sandbox->record.slot));
-  reply.pid = static_cast<std::uint32_t>(sandbox->record.pid);
-  reply.start_ticks = sandbox->record.start_ticks;
+  fill(reply, *sandbox);
   std::copy(times.begin(), times.end(), reply.step_us);
   FAULT("runner.start.before_reply");
   return success();
 }
 
+void Service::fill(wire::StartReply& reply, const Sandbox& sandbox) {
+  reply.slot = sandbox.record.slot;
+  reply.interface.set(link_name(sandbox.record.slot));
+  reply.pid = static_cast<std::uint32_t>(sandbox.record.pid);
+  reply.start_ticks = sandbox.record.start_ticks;
+}
+
 Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, Sandbox& sandbox,
-                             StepTimes& times) {
+                             StepTimes& times, const Record* stored) {
   std::string id = request.sandbox.str();
   Steady::time_point mark = Steady::now();
   sandbox.record.tier = request.tier;
@@ -259,12 +244,17 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   FAULT("runner.start.after_slot");
   sandbox.has_slot = true;
   sandbox.record = record_of(request, leases.slot.number);
+  if (stored != nullptr) sandbox.record.set_rules(stored->rules());
   TRY_VOID(parts_.records.write(sandbox.record));
   FAULT("runner.start.after_record");
   TRY_VOID(parts_.firewall.apply(leases.slot.number, sandbox.record.rules()));
   FAULT("runner.start.after_rules");
   times[wire::kStepSlot] = us_since(mark);
-  TRY(leases.disk, parts_.disks.lease(id, request.disk_bytes));
+  if (stored != nullptr) {
+    TRY(leases.disk, parts_.disks.reopen(id));
+  } else {
+    TRY(leases.disk, parts_.disks.lease(id, request.disk_bytes));
+  }
   FAULT("runner.start.after_disk");
   times[wire::kStepDisk] = us_since(mark);
   TRY(leases.cgroup,
@@ -277,19 +267,36 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   sandbox.record.start_ticks = started.start_ticks;
   TRY_VOID(parts_.records.write(sandbox.record));
   FAULT("runner.start.after_complete");
+  if (stored != nullptr) parts_.stored.remove(id);
   return success();
 }
 
 // Ends what is left of a sandbox and gives everything back, in an order in which nothing is free before its
 // user is gone. Each step may have been done before; after a failure the rest stays reserved.
 Result<void> Service::end(Sandbox& sandbox) {
+  TRY_VOID(let_go(sandbox, KeepDisk::kNo));
+  sandbox.dropped = true;
+  drop(sandbox.id);
+  return success();
+}
+
+Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   const std::string& id = sandbox.id;
   Driver* driver = driver_of(sandbox.record.tier);
   if (driver != nullptr) TRY_VOID(driver->stop({id, sandbox.record.pid, sandbox.pidfd.get()}));
   sandbox.oom_kills = parts_.cgroups.oom_kills(id);
   TRY_VOID(parts_.cgroups.remove(id, kRemoveWait));
   FAULT("runner.stop.after_cgroup");
-  parts_.disks.remove(id);
+  if (keep == KeepDisk::kYes) {
+    TRY_VOID(parts_.disks.settle(id, kRemoveWait));
+    Record stored = sandbox.record;
+    stored.rest = wire::Rest::kStored;
+    stored.pid = 0;
+    TRY_VOID(parts_.stored.write(stored));
+  } else {
+    parts_.disks.remove(id);
+    parts_.stored.remove(id);
+  }
   FAULT("runner.stop.after_disk");
   if (sandbox.has_slot) {
     TRY_VOID(parts_.firewall.reset(sandbox.record.slot));
@@ -300,8 +307,7 @@ Result<void> Service::end(Sandbox& sandbox) {
   parts_.records.remove(id);
   FAULT("runner.stop.after_record");
   sandbox.pidfd.reset();
-  sandbox.dropped = true;
-  drop(id);
+  sandbox.record.pid = 0;
   return success();
 }
 
@@ -338,16 +344,18 @@ void Service::list(const wire::Empty& request, const Send& send) const {
     auto reply = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
     std::lock_guard lock(sandbox->mutex);
     const Record& record = sandbox->record;
-    if (sandbox->dropped || record.pid == 0) continue;
+    bool stored = record.rest == wire::Rest::kStored;
+    if (sandbox->dropped || (record.pid == 0 && !stored)) continue;
     reply.status.ok = 1;
-    reply.alive = sandbox->ended ? 0 : 1;
+    reply.alive = sandbox->ended && !stored ? 0 : 1;
+    reply.rest = static_cast<std::uint8_t>(record.rest);
     reply.tier = record.tier;
     reply.sandbox = record.sandbox;
     reply.generation = record.generation;
     reply.owner_epoch = record.owner_epoch;
     reply.build = record.build;
-    reply.slot = record.slot;
-    reply.interface.set(link_name(record.slot));
+    reply.slot = stored ? 0 : record.slot;
+    reply.interface.set(stored ? "" : link_name(record.slot));
     reply.pid = static_cast<std::uint32_t>(record.pid);
     reply.start_ticks = record.start_ticks;
     send(sys::bytes_of(reply));
@@ -368,7 +376,8 @@ Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply
   std::string id = request.sandbox.str();
   TRY(SandboxPtr sandbox, find(id, request.generation));
   std::lock_guard lock(sandbox->mutex);
-  if (sandbox->dropped || sandbox->ended) return make_error(Code::kNotFound, "sandbox {} does not run", id);
+  if (sandbox->dropped || sandbox->ended || sandbox->record.pid == 0)
+    return make_error(Code::kNotFound, "sandbox {} does not run", id);
   sys::CgroupUsage usage = parts_.cgroups.usage(id);
   reply.cpu_us = usage.cpu_us;
   reply.memory_used = usage.memory_used;
@@ -397,9 +406,11 @@ Result<void> Service::set_network(const wire::NetworkRequest& request) {
   Record changed = sandbox->record;
   changed.set_rules(rules);
   // First the record: a runner that dies in between puts the new rules in force when it comes back.
-  TRY_VOID(parts_.records.write(changed));
+  RecordStore& records = changed.rest == wire::Rest::kStored ? parts_.stored : parts_.records;
+  TRY_VOID(records.write(changed));
   FAULT("runner.network.after_record");
   sandbox->record = changed;
+  if (!sandbox->has_slot) return success();
   TRY_VOID(parts_.firewall.apply(changed.slot, rules));
   FAULT("runner.network.after_rules");
   return success();
@@ -444,7 +455,8 @@ std::optional<wire::ExitedEvent> Service::exited(std::uint64_t launch_id, int wa
 
 std::size_t Service::count() const {
   std::lock_guard lock(mutex_);
-  return sandboxes_.size();
+  auto holds = [](const auto& entry) { return entry.second->phase != Phase::kStored; };
+  return static_cast<std::size_t>(std::count_if(sandboxes_.begin(), sandboxes_.end(), holds));
 }
 
 }  // namespace atl::runner

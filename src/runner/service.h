@@ -35,6 +35,7 @@ struct Parts {
   Firewall& firewall;
   sys::Cgroups& cgroups;
   RecordStore& records;
+  RecordStore& stored;  // of sandboxes that rest on disk: these outlive the machine
   std::vector<Driver*> drivers;
   std::uint32_t missing_layers = 0;
   int landlock_abi = 0;
@@ -60,15 +61,16 @@ class Service {
 
   // Adopted sandboxes, whose end only a pidfd tells: pidfds by launch id.
   std::map<std::uint64_t, sys::Fd> adopted() const;
-  std::size_t count() const;
+  std::size_t count() const;  // of those that hold a slot
 
  private:
-  enum class Phase { kStarting, kLive, kStopping };
+  // kStopping and kStored: the end of PID 1 is our doing.
+  enum class Phase { kStarting, kLive, kStopping, kStored };
   struct Sandbox {
     Sandbox(std::string sandbox_id, std::uint64_t its_generation, std::uint64_t launch)
         : id(std::move(sandbox_id)), generation(its_generation), launch_id(launch) {}
     const std::string id;
-    const std::uint64_t generation;
+    std::atomic<std::uint64_t> generation;  // changes under `mutex`
     const std::uint64_t launch_id;
     std::atomic<Phase> phase{Phase::kStarting};
     std::atomic<bool> ended{false};  // PID 1 is gone
@@ -90,16 +92,36 @@ class Service {
   model::wire::Done network(const model::wire::NetworkRequest& request);
   model::wire::Done capacity(const model::wire::CapacityRequest& request);
   model::wire::Done forget(const model::wire::BuildRef& request);
+  model::wire::Done pause(const model::wire::PauseRequest& request);
+  model::wire::StartReply resume(const model::wire::StartRequest& request, Steady::time_point arrived);
 
   Result<void> start_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
                              model::wire::StartReply& reply);
+  // `stored`: what it was when it came to rest on its disk; nullptr for a new one.
   Result<void> launch(const model::wire::StartRequest& request, Driver& driver, Sandbox& sandbox,
-                      StepTimes& times);
+                      StepTimes& times, const Record* stored);
+  static void fill(model::wire::StartReply& reply, const Sandbox& sandbox);
   Result<void> stop_sandbox(const model::wire::SandboxRef& request, model::wire::StopReply& reply);
   Result<void> stats_of(const model::wire::SandboxRef& request, model::wire::StatsReply& reply);
   Result<void> set_network(const model::wire::NetworkRequest& request);
   Result<void> end(Sandbox& sandbox);
-  Result<void> take_over_record(const Record& record);
+  enum class KeepDisk : bool { kNo, kYes };
+  Result<void> let_go(Sandbox& sandbox, KeepDisk keep);
+  // pausing.cc
+  Result<void> pause_sandbox(const model::wire::PauseRequest& request);
+  Result<void> freeze(Sandbox& sandbox, Driver& driver);
+  Result<void> store(Sandbox& sandbox);
+  Result<void> resume_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
+                              model::wire::StartReply& reply);
+  Result<void> thaw(Sandbox& sandbox, const model::wire::StartRequest& request, Driver& driver);
+  Result<SandboxPtr> boot_stored(const SandboxPtr& sandbox, const model::wire::StartRequest& request,
+                                 Driver& driver, StepTimes& times);
+  SandboxPtr renew(const Sandbox& sandbox, std::uint64_t generation);
+  Result<void> set_rest(Sandbox& sandbox, model::wire::Rest rest);
+  // takeover.cc
+  Result<void> take_over_record(const Record& record, bool has_stored);
+  void take_over_stored(const Record& record);
+  Result<void> take_over_rest(Sandbox& sandbox);
   Result<void> sweep_groups();
   Result<SandboxPtr> insert(const std::string& id, std::uint64_t generation);
   Result<SandboxPtr> find(const std::string& id, std::uint64_t generation) const;

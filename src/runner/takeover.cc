@@ -12,9 +12,12 @@ constexpr Millis kSweepWait{5'000};
 }
 
 Result<std::set<std::string>> Service::take_over() {
+  TRY(std::vector<Record> stored, parts_.stored.read_all());
   TRY(std::vector<Record> records, parts_.records.read_all());
+  std::set<std::string> on_disk;
+  for (const Record& record : stored) on_disk.insert(record.sandbox.str());
   for (const Record& record : records) {
-    Result<void> taken = take_over_record(record);
+    Result<void> taken = take_over_record(record, on_disk.contains(record.sandbox.str()));
     // It stays in the register and keeps its slot; kStop tries again.
     if (!taken.ok()) {
       log::error("left-over sandbox not removed",
@@ -22,19 +25,44 @@ Result<std::set<std::string>> Service::take_over() {
     }
     FAULT("runner.sweep.after_sandbox");
   }
+  for (const Record& record : stored) take_over_stored(record);
   TRY_VOID(sweep_groups());
   std::set<std::string> kept;
   std::map<std::uint32_t, model::NetworkRules> rules;
   for (const auto& [id, sandbox] : sandboxes_) {
     kept.insert(id);
-    rules[sandbox->record.slot] = sandbox->record.rules();
+    if (sandbox->has_slot) rules[sandbox->record.slot] = sandbox->record.rules();
   }
   TRY_VOID(parts_.firewall.install(std::move(rules)));
   FAULT("runner.sweep.after_rules");
   return kept;
 }
 
-Result<void> Service::take_over_record(const Record& record) {
+// What is known of a sandbox only by its record on disk rests there. Where there is a record of a running one
+// too, that one has said what to make of it.
+void Service::take_over_stored(const Record& record) {
+  std::string id = record.sandbox.str();
+  if (sandboxes_.contains(id)) return;
+  Result<SandboxPtr> inserted = insert(id, record.generation);
+  if (!inserted.ok()) return;
+  Sandbox& sandbox = **inserted;
+  sandbox.record = record;
+  sandbox.ended = true;
+  sandbox.phase = Phase::kStored;
+  log::info("sandbox rests on its disk", {{"id", id}});
+}
+
+// The record says how it is to stand; an earlier runner may have died between the word and the deed.
+Result<void> Service::take_over_rest(Sandbox& sandbox) {
+  if (sandbox.record.rest == model::wire::Rest::kStoring) return store(sandbox);
+  Driver* driver = driver_of(sandbox.record.tier);
+  if (sandbox.ended || driver == nullptr || !driver->capabilities().pause) return success();
+  Running running{sandbox.id, sandbox.record.pid, sandbox.pidfd.get()};
+  bool frozen = sandbox.record.rest == model::wire::Rest::kFrozen;
+  return frozen ? driver->pause(running) : driver->resume(running);
+}
+
+Result<void> Service::take_over_record(const Record& record, bool has_stored) {
   TRY(SandboxPtr sandbox, insert(record.sandbox.str(), record.generation));
   sandbox->record = record;
   sandbox->has_slot = true;
@@ -43,7 +71,7 @@ Result<void> Service::take_over_record(const Record& record) {
     // Only intended: control never heard of it.
     log::info("removing a half-started sandbox", {{"id", record.sandbox.str()}});
     sandbox->ended = true;
-    return end(*sandbox);
+    return has_stored ? store(*sandbox) : end(*sandbox);
   }
   Result<sys::Fd> process = sys::open_same_process(record.pid, record.start_ticks);
   sandbox->ended = !process.ok();
@@ -52,7 +80,9 @@ Result<void> Service::take_over_record(const Record& record) {
   sandbox->phase = Phase::kLive;
   log::info(sandbox->ended ? "sandbox ended while no runner was there" : "sandbox adopted",
             {{"id", record.sandbox.str()}, {"pid", record.pid}, {"slot", record.slot}});
-  return success();
+  // Once it runs again, what is on its disk changes: the record of how it rested is void.
+  if (has_stored && record.rest != model::wire::Rest::kStoring) parts_.stored.remove(record.sandbox.str());
+  return take_over_rest(*sandbox);
 }
 
 Result<void> Service::sweep_groups() {

@@ -104,7 +104,9 @@ std::vector<Hierarchy> find_hierarchies(const std::string& mountinfo) {
 Cgroups::Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent)
     : mode_(mode), hierarchies_(std::move(hierarchies)), parent_(std::move(parent)) {
   for (const Hierarchy& hierarchy : hierarchies_) {
-    if (hierarchy.unified) has_kill_ = ::access((path(hierarchy, "") + "/cgroup.kill").c_str(), W_OK) == 0;
+    if (!hierarchy.unified) continue;
+    has_kill_ = ::access((path(hierarchy, "") + "/cgroup.kill").c_str(), W_OK) == 0;
+    has_freeze_ = ::access((path(hierarchy, "") + "/cgroup.freeze").c_str(), W_OK) == 0;
   }
 }
 
@@ -257,6 +259,39 @@ bool Cgroups::wait_empty(const std::string& name, Millis timeout) const {
     pause = std::min(pause * 2, kLongestPauseUs);
   }
   return true;
+}
+
+Result<void> Cgroups::freeze(const std::string& name, Millis timeout) const {
+  return set_frozen(name, true, timeout);
+}
+
+Result<void> Cgroups::thaw(const std::string& name, Millis timeout) const {
+  return set_frozen(name, false, timeout);
+}
+
+// KERNEL: the version 1 freezer also stops SIGKILL; that of the unified tree does not, and it tells in
+// cgroup.events when all members have stopped (cgroup-v2.rst, "cgroup.freeze").
+Result<void> Cgroups::set_frozen(const std::string& name, bool frozen, Millis timeout) const {
+  auto tree = std::find_if(hierarchies_.begin(), hierarchies_.end(),
+                           [](const Hierarchy& hierarchy) { return hierarchy.unified; });
+  if (tree == hierarchies_.end() || !has_freeze_) {
+    return make_error(Code::kUnsupported, "this kernel cannot freeze a cgroup")
+        .with_word("capability_unsupported")
+        .with_hint("mount cgroup2, of Linux 5.2 or newer");
+  }
+  std::string group = path(*tree, name);
+  TRY_VOID(write_file(group + "/cgroup.freeze", frozen ? "1" : "0"));
+  Steady::time_point until = Steady::now() + timeout;
+  useconds_t pause = kFirstPauseUs;
+  while ((keyed_number(slurp(group + "/cgroup.events"), "frozen") != 0) != frozen) {
+    if (Steady::now() >= until) {
+      return make_error(Code::kDeadline, "the processes of {} did not {} within {} ms", group,
+                        frozen ? "stand still" : "go on", timeout.count());
+    }
+    ::usleep(pause);
+    pause = std::min(pause * 2, kLongestPauseUs);
+  }
+  return success();
 }
 
 Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {

@@ -3,8 +3,9 @@
 // Control groups of sandboxes, on version 1, hybrid and version 2 hosts (cgroups(7)).
 //
 // Each sandbox has one group `<parent>/<name>` in every hierarchy in use. On hybrid hosts the limits are in
-// the version 1 hierarchies and the lifecycle (kill, populated, CLONE_INTO_CGROUP) in the unified tree. A
-// group is named, not held: after a restart the same calls work on groups that an earlier process made.
+// the version 1 hierarchies and the lifecycle (kill, freeze, populated, CLONE_INTO_CGROUP) in the unified
+// tree. A group is named, not held: after a restart the same calls work on groups that an earlier process
+// made.
 #pragma once
 
 #include <cstdint>
@@ -60,11 +61,17 @@ class Cgroups {
   Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent);
 
   CgroupMode mode() const { return mode_; }
-  bool has_kill() const { return has_kill_; }  // cgroup.kill, Linux 5.14
+  bool has_kill() const { return has_kill_; }      // cgroup.kill, Linux 5.14
+  bool has_freeze() const { return has_freeze_; }  // cgroup.freeze, Linux 5.2, in a unified tree
 
   Result<CgroupHandles> create(const std::string& name, const CgroupLimits& limits) const;
   // SIGKILL to every member: at once where the kernel has cgroup.kill, else one by one.
   void kill(const std::string& name) const;
+  // Stops every member where it stands, those that come later too, or lets them go on; kDeadline when the
+  // kernel does not confirm it within `timeout`, and then it is still being tried. A frozen member can be
+  // killed.
+  Result<void> freeze(const std::string& name, Millis timeout) const;
+  Result<void> thaw(const std::string& name, Millis timeout) const;
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
   // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is
@@ -85,11 +92,13 @@ class Cgroups {
   std::string cpu_usage_file(const std::string& name) const;
   Result<void> set_limits(const std::string& name, const CgroupLimits& limits) const;
   bool empty(const std::string& name) const;
+  Result<void> set_frozen(const std::string& name, bool frozen, Millis timeout) const;
 
   CgroupMode mode_;
   std::vector<Hierarchy> hierarchies_;
   std::string parent_;
   bool has_kill_ = false;
+  bool has_freeze_ = false;
 };
 
 // The hierarchies that a mount table (text of /proc/self/mountinfo) shows; what Cgroups::open starts from.

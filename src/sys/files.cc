@@ -91,13 +91,22 @@ Result<void> write_all(int fd, std::string_view bytes) {
   return success();
 }
 
-Result<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode) {
+Result<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode, Durable durable) {
   std::string temporary = path + ".tmp";
   TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode));
   Result<void> written = write_all(fd.get(), bytes);
   if (!written.ok()) return std::move(written).error().context(temporary);
+  if (durable == Durable::kYes && ::fsync(fd.get()) != 0)
+    return Error::from_errno(errno, fmt::format("write out {}", temporary));
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return Error::from_errno(errno, fmt::format("rename to {}", path));
+  if (durable == Durable::kNo) return success();
+  return sync_path(path.substr(0, path.rfind('/')));
+}
+
+Result<void> sync_path(const std::string& path) {
+  TRY(Fd fd, open_file(path, O_RDONLY));
+  if (::fsync(fd.get()) != 0) return Error::from_errno(errno, fmt::format("write out {}", path));
   return success();
 }
 

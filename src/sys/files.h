@@ -32,7 +32,12 @@ Result<void> write_file(const std::string& path, std::string_view text);
 Result<void> write_file_at(int directory, const std::string& path, std::string_view text);
 Result<void> write_all(int fd, std::string_view bytes);
 // Makes or replaces a file atomically (temporary name, then rename). Not synced.
-Result<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode);
+// With Durable::kYes also a crash of the machine afterwards leaves the new one.
+enum class Durable : bool { kNo, kYes };
+Result<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode,
+                          Durable durable = Durable::kNo);
+// Writes out a file, or a folder's names (fsync(2)).
+Result<void> sync_path(const std::string& path);
 
 // mkdir(2); an existing directory is fine.
 Result<void> ensure_directory(const std::string& path, mode_t mode);

@@ -53,4 +53,20 @@ Result<LoopDevice> attach_loop(int image, LoopMode mode) {
       .with_word("host_capacity");
 }
 
+bool loop_attached(const std::string& image) {
+  struct stat wanted{};
+  if (::stat(image.c_str(), &wanted) != 0) return false;
+  for (const std::string& name : list_directory("/sys/block").value_or({})) {
+    if (!name.starts_with("loop")) continue;
+    std::string backing = read_file(fmt::format("/sys/block/{}/loop/backing_file", name)).value_or("");
+    while (!backing.empty() && backing.back() == '\n') backing.pop_back();
+    struct stat info{};
+    if (!backing.empty() && ::stat(backing.c_str(), &info) == 0 && info.st_dev == wanted.st_dev &&
+        info.st_ino == wanted.st_ino) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace atl::sys

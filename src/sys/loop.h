@@ -19,5 +19,7 @@ enum class LoopMode { kReadOnly, kReadWrite };
 // Attaches `image`. The device detaches by itself when its last user (descriptor or mount) is gone, also
 // after a crash.
 Result<LoopDevice> attach_loop(int image, LoopMode mode);
+// Whether some device still has this file behind it. Reads /sys/block.
+bool loop_attached(const std::string& image);
 
 }  // namespace atl::sys

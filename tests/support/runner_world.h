@@ -240,6 +240,22 @@ class World {
     client.send(ref, wire::Type::kStop);
     return client.receive<wire::StopReply>(wire::Type::kStopReply);
   }
+  enum class Memory : bool { kLost, kKept };
+  static std::optional<wire::Done> pause_sandbox(WireClient& client, const std::string& sandbox,
+                                                 Memory memory) {
+    wire::PauseRequest request{};
+    request.sandbox.set(sandbox);
+    request.memory = memory == Memory::kKept ? 1 : 0;
+    client.send(request, wire::Type::kPause);
+    return client.receive<wire::Done>(wire::Type::kDone);
+  }
+  static std::optional<wire::StartReply> resume_sandbox(WireClient& client, const std::string& sandbox,
+                                                        std::uint64_t generation) {
+    wire::StartRequest request = World::request(sandbox);
+    request.generation = generation;
+    client.send(request, wire::Type::kResume);
+    return client.receive<wire::StartReply>(wire::Type::kStartReply);
+  }
   static std::map<std::string, wire::ListReply> list(WireClient& client) {
     client.send(wire::Empty{}, wire::Type::kList);
     std::map<std::string, wire::ListReply> out;
@@ -275,7 +291,8 @@ class World {
       std::string group = top + "/" + name_ + "/" + sandbox;
       if (::access(group.c_str(), F_OK) == 0) left.push_back(group);
     }
-    for (std::string file : {path("run/sandboxes/" + sandbox), path("data/disks/" + sandbox + ".img")}) {
+    for (std::string file : {path("run/sandboxes/" + sandbox), path("data/disks/" + sandbox + ".img"),
+                             path("data/stored/" + sandbox)}) {
       if (::access(file.c_str(), F_OK) == 0) left.push_back(file);
     }
     for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {

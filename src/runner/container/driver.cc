@@ -170,6 +170,26 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   return started;
 }
 
+Capabilities ContainerDriver::capabilities() const {
+  Capabilities capabilities;
+  capabilities.pause = cgroups_.has_freeze();
+  return capabilities;
+}
+
+Result<void> ContainerDriver::pause(const Running& running) {
+  Result<void> frozen = cgroups_.freeze(running.sandbox, kPauseBound);
+  if (frozen.ok() || frozen.error().code() != Code::kDeadline) return frozen;
+  TRY_VOID(cgroups_.thaw(running.sandbox, kPauseBound));
+  return std::move(frozen)
+      .error()
+      .with_word("pause_timeout")
+      .with_hint("a process is stuck in the kernel, so the sandbox goes on; try again");
+}
+
+Result<void> ContainerDriver::resume(const Running& running) {
+  return cgroups_.thaw(running.sandbox, kPauseBound);
+}
+
 Result<void> ContainerDriver::stop(const Running& running) {
   cgroups_.kill(running.sandbox);
   FAULT("runner.stop.after_kill");

@@ -14,10 +14,12 @@ class ContainerDriver final : public Driver {
   ContainerDriver(Launcher& launcher, TemplateCache& templates, sys::Cgroups& cgroups, int guestd);
 
   model::Tier tier() const override { return model::Tier::kContainer; }
-  Capabilities capabilities() const override { return {}; }
+  Capabilities capabilities() const override;
   Result<void> prepare(const std::string& build) override { return templates_.prepare(build); }
   void forget(const std::string& build) override { templates_.forget(build); }
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
+  Result<void> pause(const Running& running) override;
+  Result<void> resume(const Running& running) override;
   Result<void> stop(const Running& running) override;
   Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sandboxes that come to rest and go on: in memory, on their disk, across deaths of the runner at each edge.
+// With the real kernel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/runner_world.h"
+
+namespace atl::runner_test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Memory = World::Memory;
+using wire::Rest;
+
+class PausingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string obstacle = World::obstacle();
+    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
+    world_.emplace();
+    start();
+  }
+  void start(const std::string& fault = {}) {
+    ASSERT_TRUE(world_->start(fault)) << world_->log();
+    client_.emplace(world_->socket());
+  }
+  void restart(const std::string& fault = {}) {
+    world_->kill();
+    start(fault);
+  }
+  // Starts a sandbox, which must work; its answer.
+  wire::StartReply started(char letter = 'a') {
+    auto reply = World::start_sandbox(*client_, World::id(letter));
+    EXPECT_TRUE(reply && reply->status.ok == 1) << world_->log();
+    return reply.value_or(wire::StartReply{});
+  }
+  std::string paused(Memory memory, char letter = 'a') {
+    auto reply = World::pause_sandbox(*client_, World::id(letter), memory);
+    if (!reply) return "no reply";
+    return reply->status.ok == 1 ? "ok" : reply->status.word.str() + ": " + reply->status.message.str();
+  }
+  std::optional<wire::StartReply> resumed(std::uint64_t generation, char letter = 'a') {
+    return World::resume_sandbox(*client_, World::id(letter), generation);
+  }
+  wire::ListReply listed(char letter = 'a') {
+    auto all = World::list(*client_);
+    auto found = all.find(World::id(letter));
+    return found == all.end() ? wire::ListReply{} : found->second;
+  }
+  Rest rest() { return static_cast<Rest>(listed().rest); }
+  // What the kernel says of the sandbox's group.
+  bool frozen() {
+    for (const std::string& top : World::hierarchies()) {
+      std::string events =
+          sys::read_file(top + "/" + world_->name() + "/" + World::id('a') + "/cgroup.events").value_or("");
+      if (events.find("frozen 1") != std::string::npos) return true;
+    }
+    return false;
+  }
+  void expect_end_without_leftovers() {
+    auto stopped = World::stop_sandbox(*client_, World::id('a'));
+    ASSERT_TRUE(stopped);
+    EXPECT_EQ(stopped->status.ok, 1) << stopped->status.message.str();
+    EXPECT_TRUE(soon([&] { return world_->leftovers(World::id('a')).empty(); }))
+        << testing::PrintToString(world_->leftovers(World::id('a')));
+  }
+
+  std::optional<World> world_;
+  std::optional<WireClient> client_;
+};
+
+// Counts in a file, as fast as it can.
+constexpr char kCounter[] =
+    "(i=0; while true; do i=$((i+1)); echo $i >/tmp/n.new; cp /tmp/n.new /tmp/n; done) >/dev/null 2>&1 "
+    "</dev/null &";
+
+TEST_F(PausingTest, StandsStillAndGoesOn) {
+  wire::StartReply start = started();
+  std::string link = start.interface.str();
+  World::shell(link, kCounter);
+  ASSERT_TRUE(soon([&] { return !World::shell(link, "cat /tmp/n").empty(); }));
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  EXPECT_TRUE(frozen());
+  EXPECT_EQ(rest(), Rest::kFrozen);
+  EXPECT_EQ(listed().alive, 1);
+  EXPECT_EQ(paused(Memory::kKept), "ok");  // again: it is so already
+
+  auto again = resumed(8);
+  ASSERT_TRUE(again);
+  ASSERT_EQ(again->status.ok, 1) << again->status.message.str();
+  EXPECT_FALSE(frozen());
+  EXPECT_EQ(again->pid, start.pid);
+  EXPECT_EQ(again->slot, start.slot);
+  EXPECT_EQ(rest(), Rest::kRuns);
+  EXPECT_EQ(listed().generation, 8u);
+  std::string before = World::shell(link, "cat /tmp/n");
+  EXPECT_TRUE(soon([&] { return World::shell(link, "cat /tmp/n") != before; })) << "the counter stands still";
+  expect_end_without_leftovers();
+}
+
+TEST_F(PausingTest, FrozenOneCanBeStopped) {
+  started();
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  expect_end_without_leftovers();
+}
+
+TEST_F(PausingTest, EndOfAFrozenOneIsTold) {
+  wire::StartReply start = started();
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  ASSERT_EQ(::kill(static_cast<pid_t>(start.pid), SIGKILL), 0);
+  auto event = client_->receive<wire::ExitedEvent>(wire::Type::kExited);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->sandbox.str(), World::id('a'));
+  EXPECT_EQ(resumed(8)->status.ok, 0);
+}
+
+TEST_F(PausingTest, AnotherRunnerKnowsThatItIsPaused) {
+  wire::StartReply start = started();
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  restart();
+  EXPECT_EQ(rest(), Rest::kFrozen);
+  auto again = resumed(8);
+  ASSERT_TRUE(again && again->status.ok == 1);
+  EXPECT_EQ(World::shell(start.interface.str(), "echo here"), "here\n");
+}
+
+TEST_F(PausingTest, RefusesWhatDoesNotFit) {
+  started();
+  EXPECT_EQ(resumed(8)->status.word.str(), "not_paused");
+  EXPECT_EQ(resumed(7)->status.ok, 1);  // a repetition
+  EXPECT_THAT(paused(Memory::kKept, 'b'), HasSubstr("not here"));
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  EXPECT_EQ(resumed(6)->status.ok, 0);  // an older generation
+  wire::StartRequest other = World::request(World::id('a'));
+  other.generation = 8;
+  other.build.set(kHostileBuild);
+  client_->send(other, wire::Type::kResume);
+  EXPECT_EQ(client_->receive<wire::StartReply>(wire::Type::kStartReply)->status.ok, 0);
+  EXPECT_TRUE(frozen());
+}
+
+TEST_F(PausingTest, RestsOnItsDiskAndBootsAgain) {
+  wire::StartReply start = started();
+  std::string link = start.interface.str();
+  World::shell(link, "echo kept >/root-file; echo mine >/etc/hostname; chown 1000 /root-file");
+  ASSERT_EQ(paused(Memory::kLost), "ok");
+  EXPECT_EQ(rest(), Rest::kStored);
+  EXPECT_EQ(listed().alive, 1);
+  EXPECT_NE(::kill(static_cast<pid_t>(start.pid), 0), 0);
+  EXPECT_THAT(world_->leftovers(World::id('a')),
+              testing::UnorderedElementsAre(world_->path("data/disks/" + World::id('a') + ".img"),
+                                            world_->path("data/stored/" + World::id('a'))));
+  EXPECT_THAT(paused(Memory::kKept), HasSubstr("memory_gone"));
+
+  restart();
+  EXPECT_EQ(rest(), Rest::kStored);
+  auto again = resumed(8);
+  ASSERT_TRUE(again);
+  ASSERT_EQ(again->status.ok, 1) << again->status.message.str();
+  EXPECT_NE(again->pid, start.pid);
+  EXPECT_EQ(World::shell(again->interface.str(), "cat /root-file /etc/hostname; stat -c %u /root-file"),
+            "kept\nmine\n1000\n");
+  EXPECT_EQ(listed().generation, 8u);
+  EXPECT_EQ(rest(), Rest::kRuns);
+  expect_end_without_leftovers();
+}
+
+TEST_F(PausingTest, FrozenOneCanStillBeStored) {
+  started();
+  ASSERT_EQ(paused(Memory::kKept), "ok");
+  ASSERT_EQ(paused(Memory::kLost), "ok");
+  EXPECT_EQ(rest(), Rest::kStored);
+  expect_end_without_leftovers();
+}
+
+TEST_F(PausingTest, TornDiskIsRefusedAndKept) {
+  started();
+  ASSERT_EQ(paused(Memory::kLost), "ok");
+  std::string image = world_->path("data/disks/" + World::id('a') + ".img");
+  {
+    sys::Fd fd = std::move(sys::open_file(image, O_RDWR).value());
+    const char unclean[2] = {0, 0};
+    ASSERT_EQ(::pwrite(fd.get(), unclean, 2, 1024 + 58), 2);
+  }
+  auto refused = resumed(8);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status.word.str(), "disk_torn");
+  EXPECT_EQ(rest(), Rest::kStored);
+  EXPECT_EQ(::access(image.c_str(), F_OK), 0);
+  expect_end_without_leftovers();
+}
+
+// The runner dies at this point of a pause or a resume; the next one finishes it or repeats it.
+struct Edge {
+  const char* point;
+  enum class Of { kFreeze, kThaw, kStore, kBoot } of;
+};
+constexpr Edge kEdges[] = {
+    {"runner.pause.after_record", Edge::Of::kFreeze}, {"runner.pause.after_freeze", Edge::Of::kFreeze},
+    {"runner.pause.before_reply", Edge::Of::kFreeze}, {"runner.resume.after_record", Edge::Of::kThaw},
+    {"runner.resume.after_thaw", Edge::Of::kThaw},    {"runner.resume.before_reply", Edge::Of::kThaw},
+    {"runner.store.after_record", Edge::Of::kStore},  {"runner.stop.after_kill", Edge::Of::kStore},
+    {"runner.stop.after_cgroup", Edge::Of::kStore},   {"runner.stop.after_disk", Edge::Of::kStore},
+    {"runner.stop.after_rules", Edge::Of::kStore},    {"runner.stop.after_record", Edge::Of::kStore},
+    {"runner.start.after_slot", Edge::Of::kBoot},     {"runner.start.after_record", Edge::Of::kBoot},
+    {"runner.start.after_disk", Edge::Of::kBoot},     {"runner.start.after_clone", Edge::Of::kBoot},
+    {"runner.start.after_complete", Edge::Of::kBoot},
+};
+
+class PauseFault : public PausingTest, public testing::WithParamInterface<Edge> {};
+
+TEST_P(PauseFault, LosesNothing) {
+  Edge::Of of = GetParam().of;
+  bool on_disk = of == Edge::Of::kStore || of == Edge::Of::kBoot;
+  World::shell(started().interface.str(), "echo kept >/file; sync");
+  Memory memory = on_disk ? Memory::kLost : Memory::kKept;
+  bool resumes = of == Edge::Of::kThaw || of == Edge::Of::kBoot;
+  if (resumes) ASSERT_EQ(paused(memory), "ok");
+  restart(GetParam().point);
+  if (resumes) {
+    static_cast<void>(resumed(8));
+  } else {
+    static_cast<void>(paused(memory));
+  }
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+
+  ASSERT_EQ(listed().alive, 1) << world_->log();
+  if (!resumes) EXPECT_EQ(paused(memory), "ok");
+  auto again = resumed(9);
+  ASSERT_TRUE(again);
+  // Resumed already, by the one that died: that is the truth too.
+  if (again->status.ok == 0) EXPECT_EQ(again->status.word.str(), "not_paused");
+  EXPECT_EQ(rest(), Rest::kRuns);
+  EXPECT_FALSE(frozen());
+  EXPECT_EQ(World::shell(listed().interface.str(), "cat /file"), "kept\n");
+  expect_end_without_leftovers();
+  EXPECT_EQ(WEXITSTATUS(world_->terminate()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, PauseFault, testing::ValuesIn(kEdges), [](const auto& info) {
+  std::string name = std::to_string(info.index) + "_" + info.param.point;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace atl::runner_test
