@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runner/container/driver.h"
 #include "runner/container/profile.h"
@@ -27,6 +29,7 @@ namespace atl::runner {
 namespace {
 
 constexpr std::size_t kWorkers = 4;
+constexpr Millis kLockPatience{2000};
 constexpr std::size_t kChannels = kWorkers + 1;  // and the slot pool
 
 struct Account {
@@ -59,11 +62,17 @@ Result<void> make_directories(const Options& options) {
   return sys::ensure_directory(options.run_dir + "/stage", 0700);
 }
 
-// Two runners on one run directory would each believe that all is theirs.
+// Two runners on one run directory would each believe that all is theirs. The lock of a runner that was killed
+// while it forked its launcher is held until that child has seen to it: hence the patience.
 Result<sys::Fd> take_lock(const Options& options) {
   std::string path = options.run_dir + "/runner.lock";
   TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT, 0600));
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  auto end = Steady::now() + kLockPatience;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR || (errno == EWOULDBLOCK && Steady::now() < end)) {
+      std::this_thread::sleep_for(Millis(10));
+      continue;
+    }
     return make_error(Code::kConflict, "another runner works in {}", options.run_dir)
         .with_hint("stop it, or choose another --run-dir, --data-dir, --instance and slot range");
   }
