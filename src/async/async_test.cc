@@ -72,6 +72,24 @@ TEST(Gate, LetsAFewThroughInOrder) {
   EXPECT_EQ(crossing.most, 3u);
 }
 
+Task<> cross_in(Gate& gate, std::string lane, Crossing& crossing, int number) {
+  auto pass = co_await gate.enter(std::move(lane));
+  crossing.order.push_back(number);
+  co_await yield();
+}
+
+// Many of one lane wait; the two of another get every second turn.
+TEST(Gate, ServesLanesInTurn) {
+  asio::io_context loop;
+  Gate gate(loop.get_executor(), 1);
+  Crossing crossing;
+  for (int i = 0; i < 6; ++i) asio::co_spawn(loop, cross_in(gate, "flood", crossing, i), asio::detached);
+  for (int i = 10; i < 12; ++i) asio::co_spawn(loop, cross_in(gate, "calm", crossing, i), asio::detached);
+  loop.run();
+  EXPECT_EQ(crossing.order, (std::vector<int>{0, 1, 10, 2, 11, 3, 4, 5}));
+  EXPECT_EQ(gate.waiting(), 0u);
+}
+
 Task<> hold(Gate& gate, Event& until) {
   auto pass = co_await gate.enter();
   co_await until.wait();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gate: lets a bounded number of tasks of one loop through at a time, in the order they came.
+// Gate: lets a bounded number of tasks of one loop through at a time. Waiting tasks stand in lanes, one after the
+// other in each; the lanes are served in turn, so that a crowd in one delays nobody in another.
 #pragma once
 
 #include <deque>
+#include <list>
+#include <string>
 #include <utility>
 
 #include "async/event.h"
@@ -32,23 +35,31 @@ class Gate {
   };
 
   // Waits for a place. A waiter that is cancelled gives its turn to the next one.
-  Task<Pass> enter();
-  std::size_t waiting() const { return queue_.size(); }
+  Task<Pass> enter(std::string lane = {});
+  std::size_t waiting() const;
+  std::size_t waiting(std::string_view lane) const;
 
  private:
   struct Waiter {
-    explicit Waiter(Gate& g) : gate(g), granted_event(g.executor_) { gate.queue_.push_back(this); }
+    Waiter(Gate& g, std::string name);
     ~Waiter();
     Gate& gate;
+    std::string lane;
     Event granted_event;
     bool granted = false;
     bool taken = false;
   };
+  struct Lane {
+    std::string name;
+    std::deque<Waiter*> waiters;
+  };
+  std::list<Lane>::iterator find(std::string_view lane);
+  void forget(Waiter* waiter);
   void leave();
 
   Executor executor_;
   std::size_t free_;
-  std::deque<Waiter*> queue_;  // bounded by the tasks that exist
+  std::list<Lane> lanes_;  // none is empty; the first is served next; bounded by the tasks that exist
 };
 
 }  // namespace atl::async
