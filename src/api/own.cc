@@ -101,11 +101,18 @@ Task<Result<Answer>> tenants(Services& services, Call&) {
 Task<Result<Answer>> create_tenant(Services& services, Call& call) {
   Fields body(call.body.get_object());
   std::string name = body.text("name", kMaxName).value_or("");
-  auto most = body.integer("maxSandboxes", 1, 1'000'000);
+  auto most = [&body](const char* field, std::int64_t max, std::uint64_t unit = 1) {
+    return static_cast<std::uint64_t>(body.integer(field, 1, max).value_or(0)) * unit;
+  };
+  model::Amounts limit;
+  limit.sandboxes = static_cast<std::uint32_t>(most("maxSandboxes", 1'000'000));
+  limit.memory_bytes = most("maxMemoryMB", 1 << 30, kMiB);
+  limit.cpu_millis = most("maxCpuMillis", 1'000'000'000);
+  limit.processes = most("maxProcesses", 1'000'000'000);
+  limit.disk_bytes = most("maxDiskMB", 1 << 30, kMiB);
   if (name.empty()) body.refuse("name", "is required");
   CO_TRY_VOID(body.status());
-  CO_TRY(auto tenant,
-         co_await services.identity.create_tenant(name, static_cast<std::uint32_t>(most.value_or(0))));
+  CO_TRY(auto tenant, co_await services.identity.create_tenant(name, limit));
   co_return json_answer(201, tenant_json(tenant));
 }
 

@@ -182,7 +182,14 @@ json::object tenant_json(const model::Tenant& tenant) {
   json::object out;
   out["id"] = tenant.id;
   out["name"] = tenant.name;
-  out["maxSandboxes"] = tenant.max_sandboxes == 0 ? json::value() : json::value(tenant.max_sandboxes);
+  auto limit = [&out](const char* name, std::uint64_t value) {
+    out[name] = value == 0 ? json::value() : json::value(value);
+  };
+  limit("maxSandboxes", tenant.limit.sandboxes);
+  limit("maxMemoryMB", tenant.limit.memory_bytes / kMiB);
+  limit("maxCpuMillis", tenant.limit.cpu_millis);
+  limit("maxProcesses", tenant.limit.processes);
+  limit("maxDiskMB", tenant.limit.disk_bytes / kMiB);
   out["createdAt"] = format_rfc3339(tenant.created_at);
   return out;
 }

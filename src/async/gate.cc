@@ -5,8 +5,7 @@
 
 namespace atl::async {
 
-Gate::Waiter::Waiter(Gate& g, std::string name)
-    : gate(g), lane(std::move(name)), granted_event(g.executor_) {
+Gate::Waiter::Waiter(Gate& g, std::string name) : gate(g), lane(std::move(name)), granted_event(g.executor_) {
   auto found = gate.find(lane);
   if (found == gate.lanes_.end()) found = gate.lanes_.insert(gate.lanes_.end(), Lane{lane, {}});
   found->waiters.push_back(this);
@@ -28,7 +27,8 @@ std::size_t Gate::waiting() const {
 }
 
 std::size_t Gate::waiting(std::string_view lane) const {
-  auto found = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& item) { return item.name == lane; });
+  auto found =
+      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& item) { return item.name == lane; });
   return found == lanes_.end() ? 0 : found->waiters.size();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gate: lets a bounded number of tasks of one loop through at a time. Waiting tasks stand in lanes, one after the
-// other in each; the lanes are served in turn, so that a crowd in one delays nobody in another.
+// Gate: lets a bounded number of tasks of one loop through at a time. Waiting tasks stand in lanes, one after
+// the other in each; the lanes are served in turn, so that a crowd in one delays nobody in another.
 #pragma once
 
 #include <deque>

@@ -12,7 +12,8 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kTokenLength = 32;
-constexpr std::size_t kMaxWaitingStarts = 512;
+constexpr std::size_t kMaxWaitingStarts = 4096;  // of all tenants
+constexpr std::size_t kMaxWaitingStartsOfTenant = 512;
 
 Error isolation_unavailable(model::Tier tier, std::string_view why) {
   return make_error(Code::kUnavailable, "isolation '{}' is not available: {}", model::tier_name(tier), why)
@@ -33,9 +34,11 @@ Error gone_meanwhile(const Live& live) {
 
 }  // namespace
 
-std::uint32_t SandboxService::limit_of(const std::string& tenant) const {
+Amounts SandboxService::limit_of(const std::string& tenant) const {
   const model::Tenant* row = identity_.find_tenant(tenant);
-  return row && row->max_sandboxes > 0 ? row->max_sandboxes : options_.max_sandboxes_per_tenant;
+  Amounts limit = row ? row->limit : Amounts();
+  if (limit.sandboxes == 0) limit.sandboxes = options_.max_sandboxes_per_tenant;
+  return limit;
 }
 
 Result<void> SandboxService::require_tier(model::Tier tier) const {
@@ -110,7 +113,7 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   LivePtr live = pool->second.ready.front();
   if (live->row.tier != spec.tier) co_return LivePtr();
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
-  CO_TRY_VOID(quota_->check(spec.tenant, limit_of(spec.tenant)));
+  CO_TRY_VOID(quota_->check(spec.tenant, amounts_of(live->row.limits), limit_of(spec.tenant)));
   pool->second.ready.pop_front();
   live->place = quota_->convert(std::move(live->place), spec.tenant);
   give_to_tenant(*live, spec, resolved);
@@ -128,8 +131,10 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
 }
 
 // On a full host a sandbox that waits in a pool makes room for one that is asked for.
-Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant) {
-  auto place = quota_->reserve(tenant, limit_of(tenant));
+Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amounts demand) {
+  CO_TRY_VOID(quota_->check(tenant, demand, limit_of(tenant)));
+  CO_TRY_VOID(room_.check(creating_));
+  auto place = quota_->reserve(tenant, demand, limit_of(tenant));
   if (place || place.error().word() != "capacity") co_return place;
   auto pool = std::find_if(pools_.begin(), pools_.end(),
                            [](const auto& entry) { return !entry.second.ready.empty(); });
@@ -138,11 +143,11 @@ Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant) {
   pool->second.ready.pop_back();
   begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
   while (!victim->released && !victim->release_error) co_await victim->changed.wait();
-  co_return quota_->reserve(tenant, limit_of(tenant));
+  co_return quota_->reserve(tenant, demand, limit_of(tenant));
 }
 
 Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {
-  CO_TRY(auto place, co_await reserve_place(spec.tenant));
+  CO_TRY(auto place, co_await reserve_place(spec.tenant, amounts_of(resolved.build.limits)));
   auto live = std::make_shared<Live>(executor_, model::SandboxRow());
   live->place = std::move(place);
   live->row.id = model::new_sandbox_id();
@@ -169,12 +174,13 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
 }
 
 Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
-  if (starts_.waiting() >= kMaxWaitingStarts) {
-    co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", starts_.waiting())
+  const std::string& lane = live->row.tenant;  // the pool's is empty
+  if (starts_.waiting() >= kMaxWaitingStarts || starts_.waiting(lane) >= kMaxWaitingStartsOfTenant) {
+    co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", starts_.waiting(lane))
         .with_word("capacity")
         .with_hint("try again in a moment");
   }
-  auto pass = co_await starts_.enter();
+  auto pass = co_await starts_.enter(lane);
   wire::StartRequest request{};
   request.sandbox.set(live->row.id);
   request.generation = live->row.generation;

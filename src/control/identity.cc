@@ -57,7 +57,7 @@ Identity::NewKey Identity::make_key(const std::string& tenant, const std::string
 // next start replaces it. The other way round the only admin key could be lost.
 Result<void> Identity::bootstrap(const std::string& path) {
   if (!tenants_.empty()) return {};
-  model::Tenant tenant{random_uuid(), "default", 0, clock_.now()};
+  model::Tenant tenant{random_uuid(), "default", {}, clock_.now()};
   NewKey key = make_key(tenant.id, "bootstrap", model::Role::kAdmin);
   TRY_VOID(write_private_file(path, key.text.reveal() + "\n"));
   TRY_VOID(db_.run_blocking([tenant, row = key.row](store::Connection& db) -> Result<void> {
@@ -111,8 +111,8 @@ std::vector<model::ApiKey> Identity::keys(const std::string& tenant) const {
   return out;
 }
 
-Task<Result<model::Tenant>> Identity::create_tenant(std::string name, std::uint32_t max_sandboxes) {
-  model::Tenant tenant{random_uuid(), std::move(name), max_sandboxes, clock_.now()};
+Task<Result<model::Tenant>> Identity::create_tenant(std::string name, model::Amounts limit) {
+  model::Tenant tenant{random_uuid(), std::move(name), limit, clock_.now()};
   auto job = [tenant](store::Connection& db) { return store::insert_tenant(db, tenant); };
   CO_TRY_VOID(co_await db_.run(std::move(job)));
   tenants_.push_back(tenant);

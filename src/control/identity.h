@@ -44,7 +44,7 @@ class Identity {
   Task<Result<void>> revoke_key(std::string tenant, std::string id);
   std::vector<model::ApiKey> keys(const std::string& tenant) const;
 
-  Task<Result<model::Tenant>> create_tenant(std::string name, std::uint32_t max_sandboxes);
+  Task<Result<model::Tenant>> create_tenant(std::string name, model::Amounts limit);
   const std::vector<model::Tenant>& tenants() const { return tenants_; }
   const model::Tenant* find_tenant(std::string_view id) const;
 

@@ -118,7 +118,8 @@ Task<> SandboxService::launch_ready(std::string template_id, std::string build) 
 Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, std::string build_id) {
   const model::Build* build = catalog_.build(build_id);
   if (!build) co_return make_error(Code::kNotFound, "build {} is gone", build_id);
-  CO_TRY(auto place, quota_->reserve(std::string(), 0));
+  CO_TRY_VOID(room_.check(creating_));
+  CO_TRY(auto place, quota_->reserve(std::string(), amounts_of(build->limits), {}));
   auto live = std::make_shared<Live>(executor_, model::SandboxRow());
   live->place = std::move(place);
   live->pooled = true;

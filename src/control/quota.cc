@@ -1,56 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/quota.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace atl::control {
+namespace {
 
-Result<void> Quota::check(const std::string& tenant, std::uint32_t limit) const {
-  std::uint32_t now = held_by(tenant);
-  if (now < limit) return {};
-  return make_error(Code::kExhausted, "the tenant has {} sandboxes, which is its limit", now)
+struct Kind {
+  std::uint64_t Amounts::* amount;
+  const char* name;
+  std::uint64_t unit;
+  const char* unit_name;
+};
+constexpr std::array kSums = {
+    Kind{&Amounts::memory_bytes, "memory", kMiB, " MiB"},
+    Kind{&Amounts::cpu_millis, "CPU", 1, " thousandths of a core"},
+    Kind{&Amounts::processes, "processes", 1, ""},
+    Kind{&Amounts::disk_bytes, "disk", kMiB, " MiB"},
+};
+
+// What of `limit` the sum of `held` and `demand` breaks; empty when nothing.
+std::string too_much(const Amounts& held, const Amounts& demand, const Amounts& limit) {
+  if (std::uint64_t(held.sandboxes) + demand.sandboxes > limit.sandboxes)
+    return fmt::format("{} sandboxes, which is its limit", held.sandboxes);
+  for (const Kind& kind : kSums) {
+    std::uint64_t most = limit.*kind.amount, now = held.*kind.amount, more = demand.*kind.amount;
+    if (most == 0 || (now <= most && more <= most - now)) continue;
+    return fmt::format("sandboxes with {1}{4} of {0} together; {2}{4} more would break its limit of {3}{4}",
+                       kind.name, now / kind.unit, more / kind.unit, most / kind.unit, kind.unit_name);
+  }
+  return {};
+}
+
+void add(Amounts& sum, const Amounts& more) {
+  sum.sandboxes += more.sandboxes;
+  for (const Kind& kind : kSums) sum.*kind.amount += more.*kind.amount;
+}
+
+void take_off(Amounts& sum, const Amounts& less) {
+  CHECK(sum.sandboxes >= less.sandboxes, "more sandboxes given back than taken");
+  sum.sandboxes -= less.sandboxes;
+  for (const Kind& kind : kSums) {
+    CHECK(sum.*kind.amount >= less.*kind.amount, "more {} given back than taken", kind.name);
+    sum.*kind.amount -= less.*kind.amount;
+  }
+}
+
+}  // namespace
+
+Amounts amounts_of(const model::Limits& limits) {
+  return {1, limits.memory_bytes, limits.cpu_millis, limits.processes, limits.disk_bytes};
+}
+
+Result<void> Quota::check(const std::string& tenant, const Amounts& demand, const Amounts& limit) const {
+  auto found = tenants_.find(tenant);
+  std::string what = too_much(found == tenants_.end() ? Amounts() : found->second.now, demand, limit);
+  if (what.empty()) return {};
+  return make_error(Code::kExhausted, "the tenant has {}", what)
       .with_word("quota")
       .with_hint("kill sandboxes that are no longer needed, or raise the limit of the tenant");
 }
 
-Result<Quota::Place> Quota::reserve(const std::string& tenant, std::uint32_t tenant_limit) {
-  if (!tenant.empty()) TRY_VOID(check(tenant, tenant_limit));
-  if (host_ >= host_limit_) {
-    return make_error(Code::kUnavailable, "this host holds {} sandboxes, which is its limit", host_)
+Result<Quota::Place> Quota::reserve(const std::string& tenant, const Amounts& demand, const Amounts& limit) {
+  if (!tenant.empty()) TRY_VOID(check(tenant, demand, limit));
+  if (std::string what = too_much(host_, demand, host_limit_); !what.empty()) {
+    return make_error(Code::kUnavailable, "this host holds {}", what)
         .with_word("capacity")
-        .with_hint("try again when sandboxes have ended, or start atoll with a higher --max-sandboxes");
+        .with_hint("try again when sandboxes have ended, or start Atoll with room for more");
   }
-  return adopt(tenant);
+  return adopt(tenant, demand);
 }
 
-Quota::Place Quota::adopt(const std::string& tenant) {
-  take(tenant);
-  return Place(shared_from_this(), tenant);
+Quota::Place Quota::adopt(const std::string& tenant, const Amounts& demand) {
+  add(host_, demand);
+  Count& count = tenants_[tenant];
+  add(count.now, demand);
+  count.highest = std::max(count.highest, count.now.sandboxes);
+  return Place(shared_from_this(), tenant, demand);
 }
 
 Quota::Place Quota::convert(Place pool_place, const std::string& tenant) {
+  Amounts held = pool_place.held_;
   pool_place.release();
-  return adopt(tenant);
+  return adopt(tenant, held);
 }
 
-void Quota::take(const std::string& tenant) {
-  ++host_;
-  Count& count = tenants_[tenant];
-  count.highest = std::max(count.highest, ++count.now);
-}
-
-void Quota::give_back(const std::string& tenant) {
-  Count& count = tenants_[tenant];
-  CHECK(host_ > 0 && count.now > 0, "more places of tenant '{}' given back than taken", tenant);
-  --host_;
-  --count.now;
+void Quota::give_back(const std::string& tenant, const Amounts& held) {
+  take_off(host_, held);
+  take_off(tenants_[tenant].now, held);
 }
 
 std::uint32_t Quota::held_by(const std::string& tenant) const {
   auto found = tenants_.find(tenant);
-  return found == tenants_.end() ? 0 : found->second.now;
+  return found == tenants_.end() ? 0 : found->second.now.sandboxes;
 }
 
 std::uint32_t Quota::highest(const std::string& tenant) const {

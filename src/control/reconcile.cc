@@ -45,7 +45,7 @@ Result<void> SandboxService::load() {
 void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   auto live = std::make_shared<Live>(executor_, std::move(row));
   live->row.owner_epoch = epoch_;
-  live->place = quota_->adopt(live->row.tenant);
+  live->place = quota_->adopt(live->row.tenant, amounts_of(live->row.limits));
   live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
   used_builds_.insert(live->row.build);
   live_.emplace(live->row.id, live);

@@ -30,6 +30,12 @@ Error no_such(const std::string& id) {
       .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
 }
 
+Amounts host_limit(const ServiceOptions& options) {
+  Amounts limit = options.max_sums;
+  limit.sandboxes = options.max_sandboxes;
+  return limit;
+}
+
 }  // namespace
 
 SandboxService::SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog,
@@ -50,7 +56,8 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       stopped_(executor),
       starts_(executor, kParallelStarts),
       stops_(executor, kParallelStops),
-      quota_(std::make_shared<Quota>(options_.max_sandboxes)) {}
+      quota_(std::make_shared<Quota>(host_limit(options_))),
+      room_(options_.measure_host, clock_) {}
 
 SandboxService::~SandboxService() = default;
 

@@ -16,6 +16,7 @@
 #include "control/deadlines.h"
 #include "control/identity.h"
 #include "control/live.h"
+#include "control/room.h"
 #include "control/runner_client.h"
 #include "store/events.h"
 
@@ -24,6 +25,8 @@ namespace atl::control {
 struct ServiceOptions {
   std::uint32_t max_sandboxes = 1000;            // of the host, the pool included
   std::uint32_t max_sandboxes_per_tenant = 500;  // unless the tenant has a limit of its own
+  Amounts max_sums;                              // of the limits of all sandboxes; zero: no limit
+  MeasureHost measure_host;                      // without it the machine always has room
   std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
   std::uint32_t max_ready = 64;                  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
@@ -145,13 +148,13 @@ class SandboxService final : public Directory {
   // create.cc
   Task<Result<SandboxView>> create_now(CreateSpec spec);
   Task<Result<LivePtr>> claim_ready(const CreateSpec& spec, const Resolved& resolved);
-  Task<Result<Quota::Place>> reserve_place(std::string tenant);
+  Task<Result<Quota::Place>> reserve_place(std::string tenant, Amounts demand);
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> start_in_runner(LivePtr live);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
   Result<void> require_tier(model::Tier tier) const;
-  std::uint32_t limit_of(const std::string& tenant) const;
+  Amounts limit_of(const std::string& tenant) const;
 
   // ending.cc
   void begin_end(LivePtr live, Ending ending);
@@ -207,6 +210,7 @@ class SandboxService final : public Directory {
 
   std::uint64_t epoch_ = 0;
   std::shared_ptr<Quota> quota_;
+  Room room_;
   std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
   std::unordered_map<std::string, std::map<StartKey, LivePtr>> running_;  // by tenant, in order of start
   std::map<std::string, Pool> pools_;                                     // by build

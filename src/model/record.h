@@ -73,10 +73,20 @@ struct Intent {
 enum class Role : std::uint8_t { kMember = 1, kAdmin = 2 };  // admin: also the host's objects
 std::string_view role_name(Role role);
 
+// How many sandboxes, and the sums of their limits.
+struct Amounts {
+  std::uint32_t sandboxes = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cpu_millis = 0;  // 1000 = one core
+  std::uint64_t processes = 0;
+  std::uint64_t disk_bytes = 0;
+  bool operator==(const Amounts&) const = default;
+};
+
 struct Tenant {
   std::string id;  // UUID
   std::string name;
-  std::uint32_t max_sandboxes = 0;  // 0: the host's default
+  Amounts limit;  // sandboxes 0: the host's default; a sum of 0: no limit
   WallTime created_at;
 };
 

@@ -273,7 +273,7 @@ TEST_F(StoreTest, TemplatesKeepTheirTagsAndGoWithTheirBuilds) {
   build.template_id = base.id;
   build.envs = {{"K", "V"}};
   auto saved = db->run_blocking([&](Connection& c) -> Result<void> {
-    TRY_VOID(insert_tenant(c, {"t", "tenant", 0, {1}}));
+    TRY_VOID(insert_tenant(c, {"t", "tenant", {}, {1}}));
     auto bare = base;
     bare.tags.clear();
     TRY_VOID(save_template(c, bare));

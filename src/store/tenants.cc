@@ -2,24 +2,33 @@
 #include "store/tenants.h"
 
 #include "base/text.h"
+#include "base/units.h"
 
 namespace atl::store {
 
 Result<std::vector<model::Tenant>> load_tenants(Connection& db) {
   std::vector<model::Tenant> out;
   TRY(Statement rows,
-      db.prepare("SELECT id, name, max_sandboxes, created_at FROM tenants ORDER BY created_at, id"));
+      db.prepare("SELECT id, name, created_at, max_sandboxes, max_memory_mib, max_cpu_millis, max_processes,"
+                 " max_disk_mib FROM tenants ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
-    out.push_back(
-        {rows.text(0), rows.text(1), static_cast<std::uint32_t>(rows.integer(2)), {rows.integer(3)}});
+    auto amount = [&rows](int column) { return static_cast<std::uint64_t>(rows.integer(column)); };
+    model::Amounts limit{static_cast<std::uint32_t>(amount(3)), amount(4) * kMiB, amount(5), amount(6),
+                         amount(7) * kMiB};
+    out.push_back({rows.text(0), rows.text(1), limit, {rows.integer(2)}});
   }
 }
 
 Result<void> insert_tenant(Connection& db, const model::Tenant& tenant) {
-  auto done = db.run("INSERT INTO tenants VALUES (?,?,?,?)", tenant.id, tenant.name, tenant.max_sandboxes,
-                     tenant.created_at.ms);
+  auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+  auto done = db.run(
+      "INSERT INTO tenants (id, name, created_at, max_sandboxes, max_memory_mib, max_cpu_millis,"
+      " max_processes, max_disk_mib) VALUES (?,?,?,?,?,?,?,?)",
+      tenant.id, tenant.name, tenant.created_at.ms, tenant.limit.sandboxes,
+      number(tenant.limit.memory_bytes / kMiB), number(tenant.limit.cpu_millis),
+      number(tenant.limit.processes), number(tenant.limit.disk_bytes / kMiB));
   if (done) return {};
   if (done.error().code() != Code::kExists) return std::move(done).error();
   return make_error(Code::kExists, "a tenant named '{}' exists already", tenant.name);

@@ -12,6 +12,7 @@
 
 #include "sys/cgroup.h"
 #include "sys/files.h"
+#include "sys/host.h"
 #include "sys/landlock.h"
 #include "sys/process.h"
 #include "sys/seqpacket.h"
@@ -232,6 +233,29 @@ TEST_F(Files, LandlockKeepsADaemonToItsPaths) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Host, ReadsWhatTheKernelPrints) {
+  EXPECT_EQ(meminfo_bytes("MemTotal:       24583988 kB\nMemAvailable:   100 kB\n", "MemAvailable"), 102400u);
+  EXPECT_EQ(meminfo_bytes("MemTotalX: 5 kB\n", "MemTotal"), 0u);
+  EXPECT_EQ(meminfo_bytes("", "MemTotal"), 0u);
+  EXPECT_EQ(loadavg_processes("0.09 0.03 0.01 2/174 1234\n"), 174u);
+  EXPECT_EQ(loadavg_processes("garbage"), 0u);
+  EXPECT_EQ(pressure_percent("some avg10=99.00 avg60=0.00 avg300=0.00 total=5\n"
+                             "full avg10=41.87 avg60=0.00 avg300=0.00 total=5\n"),
+            41u);
+  EXPECT_EQ(pressure_percent("some avg10=99.00\n"), 0u);
+}
+
+TEST(Host, OfThisMachineIsNotEmpty) {
+  auto probe = HostProbe::open("/tmp");
+  ASSERT_TRUE(probe.ok());
+  HostFacts facts = probe->read();
+  EXPECT_GT(facts.memory_total, facts.memory_free);
+  EXPECT_GT(facts.memory_free, 0u);
+  EXPECT_GE(facts.disk_total, facts.disk_free);
+  EXPECT_GT(facts.processes, 0u);
+  EXPECT_GT(facts.processes_max, facts.processes);
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 #include "apps/control/daemon.h"
 
 #include <csignal>
+#include <thread>
 
 #include "apps/control/certificates.h"
 #include "apps/control/privileges.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "sys/files.h"
+#include "sys/host.h"
 
 namespace atl::control_app {
 namespace {
@@ -28,6 +30,7 @@ Daemon::Daemon(Options options) : options_(std::move(options)), background_(io_.
 Result<void> Daemon::open() {
   TRY_VOID(prepare_directories(options_));
   TRY(options_.service.boot_id, boot_id());
+  TRY_VOID(watch_host());
   TRY_VOID(bind());  // a port below 1024 needs root
   TRY_VOID(become_user(options_.user));
   TRY(lock_, lock_data_dir(options_.control_dir()));
@@ -35,6 +38,21 @@ Result<void> Daemon::open() {
   TRY_VOID(open_store());
   TRY_VOID(open_tls());
   return confine_calls();
+}
+
+// Opened before files are out of reach.
+Result<void> Daemon::watch_host() {
+  TRY(sys::HostProbe opened, sys::HostProbe::open(options_.data_dir));
+  auto probe = std::make_shared<sys::HostProbe>(std::move(opened));
+  sys::HostFacts facts = probe->read();
+  std::uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  control::Amounts& sums = options_.service.max_sums;
+  sums.memory_bytes = facts.memory_total * options_.overcommit.memory;
+  sums.cpu_millis = cores * 1000 * options_.overcommit.cpu;
+  sums.disk_bytes = facts.disk_total * options_.overcommit.disk;
+  sums.processes = facts.processes_max * options_.overcommit.processes;
+  options_.service.measure_host = [probe] { return probe->read(); };
+  return success();
 }
 
 Result<void> Daemon::bind() {

@@ -23,6 +23,7 @@ class Daemon {
   void run();
 
  private:
+  Result<void> watch_host();
   Result<void> bind();
   Result<void> open_store();
   Result<void> open_tls();

@@ -50,6 +50,19 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
                  "For tenants without a limit of their own")
       ->check(CLI::Range(1, 65'000))
       ->capture_default_str();
+  app.add_option("--overcommit-memory", options.overcommit.memory,
+                 "How often this host's memory may be promised to sandboxes by their limits")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--overcommit-cpu", options.overcommit.cpu, "The same of its cores")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--overcommit-processes", options.overcommit.processes, "The same of its processes")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--overcommit-disk", options.overcommit.disk, "The same of the data directory's disk")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   app.add_option("--max-timeout", raw.max_timeout_s, "Longest time a sandbox may ask for, in seconds")
       ->check(CLI::Range(std::int64_t(1), std::int64_t(365 * 86'400)))
       ->capture_default_str();

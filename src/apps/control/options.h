@@ -21,6 +21,11 @@ struct Options {
   std::string domain;  // with the port, as clients see it
   Plain plain = Plain::kLoopback;
   std::string user = "atoll";  // to become when started as root; empty: stay
+  // How often the host may be promised: the sum of all sandboxes' limits over what there is. What is really
+  // left is looked at before every start (control/room.h).
+  struct Overcommit {
+    std::uint32_t memory = 50, cpu = 1000, disk = 50, processes = 16;
+  } overcommit;
   control::ServiceOptions service;
 
   std::string control_dir() const { return data_dir + "/control"; }
