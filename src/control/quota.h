@@ -20,6 +20,7 @@ using model::Amounts;
 // The amounts of one sandbox with these limits.
 Amounts amounts_of(const model::Limits& limits);
 
+// Belongs to the control loop. Places keep it alive.
 class Quota : public std::enable_shared_from_this<Quota> {
  public:
   // Sums of zero are not limited; the number of sandboxes always is.

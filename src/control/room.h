@@ -14,6 +14,7 @@ namespace atl::control {
 
 using MeasureHost = std::function<sys::HostFacts()>;
 
+// Belongs to the control loop.
 class Room {
  public:
   // Without `measure` there is always room.

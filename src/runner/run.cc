@@ -62,8 +62,8 @@ Result<void> make_directories(const Options& options) {
   return sys::ensure_directory(options.run_dir + "/stage", 0700);
 }
 
-// Two runners on one run directory would each believe that all is theirs. The lock of a runner that was killed
-// while it forked its launcher is held until that child has seen to it: hence the patience.
+// Two runners on one run directory would each believe that all is theirs. The lock of a runner that was
+// killed while it forked its launcher is held until that child has seen to it: hence the patience.
 Result<sys::Fd> take_lock(const Options& options) {
   std::string path = options.run_dir + "/runner.lock";
   TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT, 0600));

@@ -23,6 +23,7 @@ struct HostFacts {
       0;  // percent of the last 10 s in which everything waited for memory; 0 without PSI
 };
 
+// Open files of the kernel. Movable; read from one thread at a time.
 class HostProbe {
  public:
   // Blocking. Files that a kernel lacks (pressure, Linux 4.20) are done without.

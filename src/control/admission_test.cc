@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may start a sandbox, and when: limits of tenants and of the host, what the machine has left, and turns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "support/service_fixture.h"
+
+namespace atl::control {
+namespace {
+
+using test::ServiceTest;
+using wire::Type;
+
+class AdmissionTest : public ServiceTest {};
+
+TEST_F(AdmissionTest, SumsOfLimitsHoldForTheHostAndForATenant) {
+  ServiceOptions options;
+  options.max_sums.memory_bytes = 3 * model::Limits().memory_bytes;
+  start(0, options);
+  for (int i = 0; i < 3; ++i) create_one();
+  auto fourth = world().create();
+  EXPECT_EQ(fourth.error().word(), "capacity");
+  EXPECT_NE(fourth.error().message().find("memory"), std::string::npos) << fourth.error().message();
+
+  model::Amounts limit;
+  limit.processes = model::Limits().processes;
+  auto tenant = world().run(world().identity->create_tenant("small", limit));
+  ASSERT_TRUE(tenant.ok());
+  auto spec = world().spec();
+  spec.tenant = tenant->id;
+  EXPECT_EQ(world().create(spec).error().word(), "capacity") << "the tenant has room, the host has not";
+  ASSERT_TRUE(world().run(service().end_all()).ok());
+}
+
+TEST_F(AdmissionTest, ATenantHasSumsOfItsOwn) {
+  start(1);
+  model::Amounts limit;
+  limit.processes = 2 * model::Limits().processes;
+  auto tenant = world().run(world().identity->create_tenant("small", limit));
+  ASSERT_TRUE(tenant.ok());
+  auto spec = world().spec();
+  spec.tenant = tenant->id;
+  EXPECT_TRUE(world().create(spec).ok());
+  EXPECT_TRUE(world().create(spec).ok());
+  auto third = world().create(spec);
+  EXPECT_EQ(third.error().word(), "quota");
+  EXPECT_NE(third.error().message().find("processes"), std::string::npos) << third.error().message();
+  EXPECT_TRUE(known(create_one())) << "another tenant is not concerned";
+}
+
+TEST_F(AdmissionTest, NothingIsStartedOnAHostThatHasNoRoom) {
+  sys::HostFacts facts{.memory_total = 8 * kGiB, .memory_free = 4 * kGiB};
+  ServiceOptions options;
+  options.measure_host = [&facts] { return facts; };
+  start(1, options);
+  facts.memory_free = 300 * kMiB;
+  ASSERT_EQ(runner().entries.size(), 1u);
+  world().clock.advance(std::chrono::seconds(1));  // the last measurement grows old
+  EXPECT_TRUE(known(create_one())) << "one that is ready takes nothing more";
+  auto refused = world().create();
+  EXPECT_EQ(refused.error().word(), "capacity");
+  EXPECT_NE(refused.error().message().find("300 of 8192 MiB of memory"), std::string::npos)
+      << refused.error().message();
+}
+
+// One customer's flood is not everybody's outage.
+TEST_F(AdmissionTest, AFloodOfOneTenantDelaysNobodyElse) {
+  start(0);
+  auto other = world().run(world().identity->create_tenant("calm", {}));
+  ASSERT_TRUE(other.ok());
+  runner().hold.insert(Type::kStart);
+  std::vector<std::string> order;
+  auto create = [&](const std::string& tenant) {
+    auto spec = world().spec();
+    spec.tenant = tenant;
+    world().spawn(service().create(spec), [&order, tenant](Result<SandboxView> made) {
+      EXPECT_TRUE(made.ok());
+      order.push_back(tenant);
+    });
+  };
+  for (int i = 0; i < 200; ++i) create(world().tenant);
+  world().until([&] { return runner().entries.size() == 16; });
+  create(other->id);
+  runner().release_held();
+  world().until([&] { return order.size() == 201; });
+  auto place = std::find(order.begin(), order.end(), other->id) - order.begin();
+  EXPECT_LT(place, 50) << "it came after as many as were under way, not after all";
+}
+
+}  // namespace
+}  // namespace atl::control
