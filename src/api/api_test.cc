@@ -351,14 +351,11 @@ TEST_F(ApiTest, LaterCallsSaySo) {
     auto answer = call("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"base",{}}})", field));
     EXPECT_EQ(answer.status, 501) << field << answer.text;
   }
-  EXPECT_EQ(call("POST", "/sandboxes/" + id + "/fork", R"({"count":0})").status, 400);
-  EXPECT_EQ(
-      call(
-          "POST", "/v2/sandboxes",
-          R"({"templateID":"base","autoPause":false,"autoResume":{"enabled":false},)"
-          R"("volumeMounts":[],"mcp":{}})")
-          .status,
-      201);
+  EXPECT_EQ(call("POST", "/v2/sandboxes",
+                 R"({"templateID":"base","autoPause":false,"autoResume":{"enabled":false},)"
+                 R"("volumeMounts":[],"mcp":{}})")
+                .status,
+            201);
 }
 
 TEST_F(ApiTest, QuotaAndCapacityTellWhenToComeBack) {
@@ -450,6 +447,8 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   ASSERT_EQ(hidden.status, 201) << hidden.text;
   std::string template_id(hidden.body.at("templateID").as_string());
   std::string key_id(call("GET", "/v1/keys").body.at("keys").at(0).at("id").as_string());
+  auto snapshot = call("POST", "/sandboxes/" + id + "/snapshots", R"({"name":"mine"})");
+  std::string snapshot_id(snapshot.body.at("id").as_string());
   std::string other = api_.other_key();
   struct Id {
     std::string theirs, unknown;
@@ -457,6 +456,7 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   const std::map<std::string, Id> kIds = {{"sandboxID", {id, "i" + std::string(20, '0')}},
                                           {"templateID", {template_id, std::string(20, '0')}},
                                           {"alias", {"hidden", "nobody"}},
+                                          {"snapshotID", {snapshot_id, std::string(20, '0')}},
                                           {"keyID", {key_id, "00000000-0000-0000-0000-000000000000"}},
                                           {"hash", {"x", "x"}},
                                           {"buildID", {kBuild2, "00000000-0000-0000-0000-000000000000"}},
@@ -471,13 +471,13 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   for (const Route& route : all_routes()) {
     std::string pattern = route.pattern;
     if (route.auth != Auth::kKey || pattern.find('{') == std::string::npos) continue;
-    std::string theirs = pattern, unknown = pattern;
+    std::string theirs = pattern, unknown = theirs;
     Id used;
     for (const auto& [name, value] : kIds) {
       if (pattern.find("{" + name + "}") == std::string::npos) continue;
       theirs = std::regex_replace(theirs, std::regex("\\{" + name + "\\}"), value.theirs);
       unknown = std::regex_replace(unknown, std::regex("\\{" + name + "\\}"), value.unknown);
-      if (name == "sandboxID" || name == "templateID" || name == "alias" || name == "keyID") used = value;
+      if (value.theirs != value.unknown && name != "buildID") used = value;
     }
     ASSERT_EQ(theirs.find('{'), std::string::npos) << pattern << " has an id that this test does not know";
     std::string body = route.body == Body::kNone ? "" : R"({"timeout":10,"count":1})";
@@ -491,11 +491,14 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   EXPECT_GT(tried, 20);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"hidden"})", other).status, 404);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":")" + template_id + R"("})", other).status, 404);
+  for (const std::string& reference : {snapshot_id, snapshot_id + ":default"})
+    EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":")" + reference + R"("})", other).status, 404);
+  EXPECT_EQ(call("DELETE", "/templates/" + snapshot_id, "", other).status, 404);
   EXPECT_EQ(call("GET", "/sandboxes/metrics?sandbox_ids=" + id, "", other).text, R"({"sandboxes":{}})");
   for (const char* list : {"/v2/sandboxes", "/sandboxes", "/v1/sandboxes?ended=true", "/v1/events",
-                           "/v1/keys", "/templates", "/v2/templates", "/v1/templates"}) {
+                           "/v1/keys", "/templates", "/v2/templates", "/v1/templates", "/snapshots"}) {
     auto answer = call("GET", list, "", other);
-    for (const auto& secret : {id, template_id, key_id}) {
+    for (const auto& secret : {id, template_id, key_id, snapshot_id}) {
       EXPECT_EQ(answer.text.find(secret), std::string::npos) << list << " shows another tenant's " << secret;
     }
   }
@@ -539,12 +542,10 @@ TEST_F(ApiTest, TemplatesAreFoundListedAndRemoved) {
       call("POST", "/v1/templates", R"({"name":"x","buildId":"00000000-0000-4000-8000-000000000000"})");
   EXPECT_EQ(missing.status, 400);
   EXPECT_EQ(missing.word(), "build_missing");
-  for (
-      const char* bad :
-      {R"({"name":"x","buildId":"../../etc"})",
-       R"({"name":"X","buildId":"00000000-0000-4000-8000-000000000000"})",
-       R"({"name":"x:00000000-0000-4000-8000-000000000000",)"
-       R"("buildId":"00000000-0000-4000-8000-000000000000"})"}) {
+  for (const char* bad : {R"({"name":"x","buildId":"../../etc"})",
+                          R"({"name":"X","buildId":"00000000-0000-4000-8000-000000000000"})",
+                          R"({"name":"x:00000000-0000-4000-8000-000000000000",)"
+                          R"("buildId":"00000000-0000-4000-8000-000000000000"})"}) {
     EXPECT_EQ(call("POST", "/v1/templates", bad).status, 400) << bad;
   }
   EXPECT_EQ(call("DELETE", "/v1/templates/base").status, 204);

@@ -11,6 +11,7 @@ std::vector<Route> e2b_sandbox_routes();
 std::vector<Route> e2b_list_routes();
 std::vector<Route> e2b_log_routes();
 std::vector<Route> e2b_template_routes();
+std::vector<Route> snapshot_routes();   // and forks; E2B's and our own
 std::vector<Route> e2b_later_routes();  // what later versions bring: 501
 std::vector<Route> own_routes();        // under /v1
 

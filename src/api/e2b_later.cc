@@ -13,23 +13,6 @@ Task<Result<Answer>> pause(Services& services, Call& call) {
   co_return not_yet("pause", "keep it running with a longer timeout, or kill it");
 }
 
-Task<Result<Answer>> fork(Services& services, Call& call) {
-  CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
-  Fields body(call.body.get_object());
-  (void)body.integer("count", 1, 100);
-  CO_TRY_VOID(body.status());
-  co_return not_yet("fork", "create further sandboxes from the same template");
-}
-
-Task<Result<Answer>> snapshot(Services& services, Call& call) {
-  CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
-  co_return not_yet("snapshots", "build a template with 'atoll template build'");
-}
-
-Task<Result<Answer>> snapshots(Services&, Call&) {
-  co_return not_yet("snapshots", "build a template with 'atoll template build'");
-}
-
 Task<Result<Answer>> builds(Services&, Call&) {
   co_return not_yet("template builds through the API", "use 'atoll template build' on the host");
 }
@@ -47,9 +30,6 @@ Task<Result<Answer>> volumes(Services&, Call&) {
 std::vector<Route> e2b_later_routes() {
   return {
       {"POST", "/sandboxes/{sandboxID}/pause", Auth::kKey, Body::kOptional, pause},
-      {"POST", "/sandboxes/{sandboxID}/fork", Auth::kKey, Body::kOptional, fork},
-      {"POST", "/sandboxes/{sandboxID}/snapshots", Auth::kKey, Body::kOptional, snapshot},
-      {"GET", "/snapshots", Auth::kKey, Body::kNone, snapshots},
       {"POST", "/v3/templates", Auth::kKey, Body::kOptional, builds},
       {"POST", "/templates", Auth::kKey, Body::kOptional, builds},
       {"POST", "/v2/templates", Auth::kKey, Body::kOptional, builds},

@@ -73,7 +73,12 @@ Task<Result<Answer>> tags(Services& services, Call& call) {
   co_return json_answer(200, out);
 }
 
+// Clients remove a snapshot as if it were a template.
 Task<Result<Answer>> remove(Services& services, Call& call) {
+  if (services.sandboxes.snapshots().find(call.tenant(), call.params[0])) {
+    CO_TRY_VOID(co_await services.sandboxes.delete_snapshot(call.tenant(), call.params[0]));
+    co_return no_content();
+  }
   CO_TRY_VOID(co_await services.catalog.remove(call.tenant(), call.params[0]));
   co_return no_content();
 }

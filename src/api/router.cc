@@ -85,15 +85,21 @@ Answer no_content() {
   return answer;
 }
 
-Answer error_answer(const Error& error, std::optional<int> exact_status) {
-  int status = exact_status.value_or(http_status(error.code()));
+json::object error_json(const Error& error) {
   json::object body;
-  body["code"] = status;
+  body["code"] = http_status(error.code());
   // A bug of ours is told to the log; a client learns nothing about our insides.
   bool internal = error.code() == Code::kInternal || error.code() == Code::kCorrupt;
   body["message"] = internal ? std::string("internal error") : error.message();
   body["error_code"] = std::string_view(error.word());
   if (!error.hint().empty()) body["hint"] = error.hint();
+  return body;
+}
+
+Answer error_answer(const Error& error, std::optional<int> exact_status) {
+  int status = exact_status.value_or(http_status(error.code()));
+  json::object body = error_json(error);
+  body["code"] = status;
   Answer answer = json_answer(status, body);
   if (auto after = retry_after(error); !after.empty()) answer.headers.add("retry-after", std::string(after));
   return answer;

@@ -60,6 +60,8 @@ struct Answer {
 };
 Answer json_answer(int status, const json::value& body);
 Answer no_content();
+// What an error answer says, with the code that belongs to it.
+json::object error_json(const Error& error);
 // The status follows from the error's code, unless it is given.
 Answer error_answer(const Error& error, std::optional<int> exact_status = std::nullopt);
 

@@ -223,6 +223,26 @@ json::object template_json(const control::Catalog& catalog, const model::Templat
   return out;
 }
 
+json::object snapshot_json(const control::SnapshotEntry& entry) {
+  const model::Snapshot& row = entry.row;
+  json::object out;
+  out["snapshotID"] = control::snapshot_reference(row);
+  json::array names;
+  if (!row.name.empty()) names.emplace_back(control::snapshot_reference(row));
+  out["names"] = std::move(names);
+  out["id"] = row.id;
+  out["sandboxID"] = row.sandbox;
+  out["template"] = row.alias;
+  out["buildID"] = row.build.id;
+  out["isolation"] = model::tier_name(row.tier);
+  out["memory"] = false;
+  out["usable"] = !entry.missing;
+  out["sizeBytes"] = row.stored_bytes;
+  out["diskSizeMB"] = row.build.limits.disk_bytes / kMiB;
+  out["createdAt"] = format_rfc3339(row.created_at);
+  return out;
+}
+
 json::object build_json(const model::Build& build) {
   json::object out;
   out["buildID"] = build.id;

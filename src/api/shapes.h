@@ -17,6 +17,7 @@ json::object event_json(const model::Event& event);
 json::object key_json(const model::ApiKey& key);
 json::object tenant_json(const model::Tenant& tenant);
 json::object template_json(const control::Catalog& catalog, const model::Template& row);
+json::object snapshot_json(const control::SnapshotEntry& entry);  // SnapshotInfo and more
 json::object build_json(const model::Build& build);
 json::array missing_layers(std::uint32_t bits);
 std::string_view log_level(const model::Event& event);

@@ -57,7 +57,7 @@ Result<Resolved> Catalog::resolve(const std::string& tenant, std::string_view re
   if (tag == row->tags.end()) return unknown_template(reference);
   const model::Build* found = build(tag->second);
   if (!found) return unknown_template(reference);
-  return Resolved{*row, *found};
+  return Resolved{*row, *found, std::string()};
 }
 
 std::vector<model::Template> Catalog::list(const std::string& tenant) const {

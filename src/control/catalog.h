@@ -20,6 +20,7 @@ using async::Task;
 struct Resolved {
   model::Template base;
   model::Build build;
+  std::string snapshot;  // the disk starts as a copy of this one; empty: a fresh disk
 };
 
 class Catalog {

@@ -65,11 +65,35 @@ class Child {
     world_.clock.advance(std::chrono::seconds(6));
     world_.service->fire_deadlines();
     settle();
+    snapshots(claimed);
     report("killing " + closed);
     if (world_.run(world_.service->kill(world_.tenant, closed)).ok()) report("killed " + closed);
     world_.add_template("base", kBuild2, 1);
     world_.fill();
     world_.run(world_.service->prune());
+  }
+
+  // A snapshot that stays, one that goes, a sandbox from the first and a fork.
+  void snapshots(const std::string& source) {
+    std::string kept = snapshot(source), removed = snapshot(source);
+    auto spec = world_.spec();
+    spec.template_ref = kept;
+    create(spec);
+    report("removing " + removed);
+    if (world_.run(world_.service->delete_snapshot(world_.tenant, removed)).ok())
+      report("removed " + removed);
+    auto children =
+        world_.run(world_.service->fork({world_.tenant, source, 2, std::chrono::seconds(600), false}));
+    if (!children) std::_Exit(4);
+    for (const auto& child : *children) {
+      if (child.ok()) report("created " + (*child)->id);
+    }
+  }
+  std::string snapshot(const std::string& source) {
+    auto taken = world_.run(world_.service->snapshot({world_.tenant, source, "", false}));
+    if (!taken) std::_Exit(5);
+    report("snapshot " + (*taken)->row.id);
+    return (*taken)->row.id;
   }
 
   // What is known after the start.
@@ -80,6 +104,8 @@ class Child {
     ListQuery all;
     all.tenant = world_.tenant;
     for (const auto& row : world_.service->list(all).rows) report("running " + row->id);
+    for (const auto& entry : world_.service->snapshots().list({world_.tenant, "", ""}))
+      report("stored " + entry->row.id);
     report(fmt::format("ready {}", world_.service->status().ready));
     report(fmt::format("held {}", world_.service->quota().held()));
     report("done");
@@ -191,6 +217,7 @@ class CrashTest : public ::testing::Test {
     auto killed = ids("killed");
     auto killing = ids("killing");
     auto dying = ids("dying");
+    auto snapshots = ids("snapshot"), removing = ids("removing"), removed = ids("removed");
     lines_.clear();
     int status = run_child("Recover", "");
     ASSERT_TRUE(WIFEXITED(status) && happened("done")) << what << ": the next start did not end well";
@@ -204,6 +231,15 @@ class CrashTest : public ::testing::Test {
     for (const auto& id : running) {
       EXPECT_TRUE(runner_.entries.count(id)) << what << ": " << id << " does not run";
     }
+    auto stored = ids("stored");
+    for (const auto& id : snapshots) {
+      EXPECT_TRUE(stored.count(id) || removing.count(id)) << what << ": snapshot " << id << " is lost";
+    }
+    for (const auto& id : removed)
+      EXPECT_FALSE(stored.count(id)) << what << ": snapshot " << id << " is back";
+    std::set<std::string> copies;
+    for (const auto& [id, sandbox] : runner_.copies) copies.insert(id);
+    EXPECT_EQ(copies, stored) << what << ": copies and snapshots differ";
     std::size_t ready = std::stoul(*ids("ready").begin());
     EXPECT_EQ(runner_.entries.size(), running.size() + ready) << what << ": something is left over";
     EXPECT_EQ(std::stoul(*ids("held").begin()), running.size() + ready) << what << ": the counters are wrong";
@@ -274,7 +310,8 @@ INSTANTIATE_TEST_SUITE_P(Control, CrashAt, ::testing::ValuesIn(fault_points()), 
 TEST_F(CrashTest, WithoutACrashTheWholeWorkIsDone) {
   int status = run_child("Work", "");
   ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_EQ(ids("created").size(), 4u);
+  EXPECT_EQ(ids("created").size(), 7u);
+  EXPECT_EQ(ids("snapshot").size(), 2u);
   EXPECT_EQ(ids("killed").size(), 1u);
   expect_whole("no crash");
 }

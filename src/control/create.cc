@@ -62,7 +62,11 @@ Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
 }
 
 Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
-  CO_TRY(Resolved resolved, catalog_.resolve(spec.tenant, spec.template_ref));
+  CO_TRY(Origin origin, resolve(spec));
+  co_return co_await create_from(std::move(spec), origin.resolved);
+}
+
+Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved resolved) {
   CO_TRY_VOID(require_tier(spec.tier));
   struct InFlight {
     explicit InFlight(SandboxService& s) : service(s) { ++service.creating_; }
@@ -107,6 +111,7 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
 
 // nullptr when the pool has none.
 Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const Resolved& resolved) {
+  if (!resolved.snapshot.empty()) co_return LivePtr();
   auto pool = pools_.find(resolved.build.id);
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
@@ -165,7 +170,7 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
     live_.erase(live->row.id);
     co_return std::move(saved).error();
   }
-  auto started = co_await start_in_runner(live);
+  auto started = co_await start_in_runner(live, resolved.snapshot);
   FAULT("create.started");
   if (started && !live->ending) co_return live;
   Error why = started ? gone_meanwhile(*live) : std::move(started).error();
@@ -173,19 +178,26 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
   co_return why;
 }
 
-Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
-  const std::string& lane = live->row.tenant;  // the pool's is empty
-  if (starts_.waiting() >= kMaxWaitingStarts || starts_.waiting(lane) >= kMaxWaitingStartsOfTenant) {
-    co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", starts_.waiting(lane))
+// A start that copies a disk takes its turn among the copies, so that other starts do not wait for it.
+Task<Result<wire::StartReply>> SandboxService::ask_to_start(std::string tenant, wire::StartRequest request) {
+  bool copies = !request.snapshot.str().empty();
+  async::Gate& gate = copies ? copies_ : starts_;
+  if (gate.waiting() >= kMaxWaitingStarts || gate.waiting(tenant) >= kMaxWaitingStartsOfTenant) {
+    co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", gate.waiting(tenant))
         .with_word("capacity")
         .with_hint("try again in a moment");
   }
-  auto pass = co_await starts_.enter(lane);
+  auto pass = co_await gate.enter(std::move(tenant));  // the pool's lane has no name
+  co_return co_await runner_.start_sandbox(request);
+}
+
+Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string snapshot) {
   wire::StartRequest request{};
   request.sandbox.set(live->row.id);
   request.generation = live->row.generation;
   request.owner_epoch = epoch_;
   request.build.set(live->row.build);
+  request.snapshot.set(snapshot);
   request.tier = static_cast<std::uint8_t>(live->row.tier);
   request.internet = live->row.network.internet ? 1 : 0;
   request.cpu_millis = live->row.limits.cpu_millis;
@@ -195,7 +207,7 @@ Task<Result<void>> SandboxService::start_in_runner(LivePtr live) {
   request.disk_bytes = live->row.limits.disk_bytes;
   std::copy(live->row.internal_token.begin(), live->row.internal_token.end(), request.internal_token);
   used_builds_.insert(live->row.build);
-  CO_TRY(auto reply, co_await runner_.start_sandbox(request));
+  CO_TRY(auto reply, co_await ask_to_start(live->row.tenant, request));
   live->row.slot = reply.slot;
   live->row.interface = reply.interface.str();
   live->row.pid = reply.pid;

@@ -48,6 +48,7 @@ struct Live {
 
   bool pooled = false;    // launched for the pool: started with the policy `open`
   bool adopted = false;   // the runner's list or answer has confirmed it: later lists must show it
+  bool copying = false;   // its disk is being copied; the next copy waits
   bool ending = false;    // no way back; the end task runs
   bool released = false;  // the runner holds nothing of it any more
   std::optional<Error> release_error;  // why the last attempt to release it failed

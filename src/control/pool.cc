@@ -43,12 +43,12 @@ std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() con
   return plan;
 }
 
-// A build that no template has and no sandbox uses any more: the runner closes its image, so that its files
-// can go.
+// A build that no template, no snapshot and no sandbox uses any more: the runner closes its image, so that
+// its files can go.
 void SandboxService::forget_unused_builds() {
   std::set<std::string> gone;
   for (const std::string& build : used_builds_) {
-    if (!catalog_.build(build)) gone.insert(build);
+    if (!catalog_.build(build) && !snapshots_.uses_build(build)) gone.insert(build);
   }
   for (const auto& [id, live] : live_) gone.erase(live->row.build);
   if (!runner_.connected() || stopping_) return;
@@ -139,7 +139,7 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, s
     live_.erase(live->row.id);
     co_return std::move(ready).error();
   }
-  ready = co_await start_in_runner(live);
+  ready = co_await start_in_runner(live, std::string());
   FAULT("pool.started");
   if (ready) ready = co_await live->guest->wait_until_up();
   if (ready && !live->ending) ready = co_await move(live, model::State::kReady, Step());

@@ -32,6 +32,7 @@ Result<Loaded> read_all(store::Connection& db, const std::string& boot_id) {
 Result<void> SandboxService::load() {
   TRY(Loaded loaded,
       db_.run_blocking([boot = options_.boot_id](store::Connection& db) { return read_all(db, boot); }));
+  TRY_VOID(snapshots_.load());
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
   for (auto& stored : loaded.sandboxes) {
@@ -108,6 +109,8 @@ Task<> SandboxService::reconcile() {
   reconciled_ = true;
   log::info("reconciled with the runner", {{"listed", listed->size()}, {"lost", expected.size()}});
   ask_for_refill();
+  comparing_ = true;
+  scope_.spawn("reconcile snapshots", reconcile_snapshots());
 }
 
 void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed) {

@@ -11,6 +11,7 @@ constexpr Steady::duration kFirstBackoff = std::chrono::milliseconds(20);
 constexpr Steady::duration kMaxBackoff = std::chrono::seconds(1);
 constexpr Steady::duration kQuick = std::chrono::seconds(5);
 constexpr Steady::duration kSlow = std::chrono::seconds(20);
+constexpr Steady::duration kCopy = std::chrono::seconds(180);  // a disk is copied, checked and synced
 
 Error runner_gone(std::string_view why) {
   return make_error(Code::kUnavailable, "the runner is not reachable: {}", why)
@@ -42,6 +43,14 @@ Result<void> check_status(const wire::Status& status) {
   std::string word = status.word.str();
   if (word.empty()) return std::move(error).with_hint(status.hint.str());
   return std::move(error).with_word(word).with_hint(status.hint.str());
+}
+
+// Whether the list ends with this message; nothing when it is not one.
+template <class Item>
+std::optional<bool> ends_list(const std::string& message) {
+  auto item = from_bytes<Item>(message);
+  if (!item) return std::nullopt;
+  return item->last == 1 || item->status.ok != 1;
 }
 
 wire::SandboxRef ref_of(const std::string& sandbox, std::uint64_t generation) {
@@ -152,12 +161,13 @@ void RunnerClient::take_message(const std::string& message) {
   if (found == waiters_.end()) return;  // its deadline has passed
   WaiterPtr waiter = found->second;
   waiter->replies.push_back(message);
-  waiter->complete = true;
-  if (header.type == static_cast<std::uint16_t>(wire::Type::kListReply)) {
-    auto item = from_bytes<wire::ListReply>(message);
-    if (!item) return drop_connection();
-    waiter->complete = item->last == 1 || item->status.ok != 1;
-  }
+  std::optional<bool> last = true;
+  if (header.type == static_cast<std::uint16_t>(wire::Type::kListReply))
+    last = ends_list<wire::ListReply>(message);
+  if (header.type == static_cast<std::uint16_t>(wire::Type::kSnapshotListReply))
+    last = ends_list<wire::SnapshotListReply>(message);
+  if (!last) return drop_connection();
+  waiter->complete = *last;
   if (!waiter->complete) return;
   waiters_.erase(found);
   waiter->changed.notify_all();
@@ -208,7 +218,8 @@ Task<Result<Reply>> RunnerClient::call(Request request, wire::Type type, wire::T
 }
 
 Task<Result<wire::StartReply>> RunnerClient::start_sandbox(wire::StartRequest request) {
-  co_return co_await call<wire::StartReply>(request, wire::Type::kStart, wire::Type::kStartReply, kSlow);
+  Steady::duration limit = request.snapshot.str().empty() ? kSlow : kCopy;
+  co_return co_await call<wire::StartReply>(request, wire::Type::kStart, wire::Type::kStartReply, limit);
 }
 
 Task<Result<wire::StopReply>> RunnerClient::stop_sandbox(std::string sandbox, std::uint64_t generation) {
@@ -216,15 +227,20 @@ Task<Result<wire::StopReply>> RunnerClient::stop_sandbox(std::string sandbox, st
   co_return co_await call<wire::StopReply>(request, wire::Type::kStop, wire::Type::kStopReply, kSlow);
 }
 
-Task<Result<std::vector<wire::ListReply>>> RunnerClient::list() {
-  CO_TRY(WaiterPtr waiter, co_await exchange(wire::Empty(), wire::Type::kList, kSlow));
-  std::vector<wire::ListReply> out;
+template <class Item>
+Task<Result<std::vector<Item>>> RunnerClient::collect(wire::Type type) {
+  CO_TRY(WaiterPtr waiter, co_await exchange(wire::Empty(), type, kSlow));
+  std::vector<Item> out;
   for (const std::string& bytes : waiter->replies) {
-    CO_TRY(wire::ListReply item, from_bytes<wire::ListReply>(bytes));
+    CO_TRY(Item item, from_bytes<Item>(bytes));
     CO_TRY_VOID(check_status(item.status));
     if (item.last == 0) out.push_back(item);
   }
   co_return out;
+}
+
+Task<Result<std::vector<wire::ListReply>>> RunnerClient::list() {
+  co_return co_await collect<wire::ListReply>(wire::Type::kList);
 }
 
 Task<Result<wire::StatsReply>> RunnerClient::stats(std::string sandbox, std::uint64_t generation) {
@@ -261,6 +277,27 @@ Task<Result<void>> RunnerClient::forget_build(std::string build) {
   request.build.set(build);
   CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kForget, wire::Type::kDone, kQuick));
   co_return success();
+}
+
+Task<Result<wire::SnapshotReply>> RunnerClient::snapshot(std::string sandbox, std::uint64_t generation,
+                                                         std::string snapshot) {
+  wire::SnapshotRequest request{};
+  request.sandbox.set(sandbox);
+  request.generation = generation;
+  request.snapshot.set(snapshot);
+  co_return co_await call<wire::SnapshotReply>(request, wire::Type::kSnapshot, wire::Type::kSnapshotReply,
+                                               kCopy);
+}
+
+Task<Result<void>> RunnerClient::drop_snapshot(std::string snapshot) {
+  wire::SnapshotRef request{};
+  request.snapshot.set(snapshot);
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kDropSnapshot, wire::Type::kDone, kSlow));
+  co_return success();
+}
+
+Task<Result<std::vector<wire::SnapshotListReply>>> RunnerClient::list_snapshots() {
+  co_return co_await collect<wire::SnapshotListReply>(wire::Type::kListSnapshots);
 }
 
 }  // namespace atl::control

@@ -47,6 +47,10 @@ class RunnerClient {
   Task<Result<wire::StatsReply>> stats(std::string sandbox, std::uint64_t generation);
   Task<Result<void>> network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules);
   Task<Result<void>> forget_build(std::string build);
+  Task<Result<wire::SnapshotReply>> snapshot(std::string sandbox, std::uint64_t generation,
+                                             std::string snapshot);
+  Task<Result<void>> drop_snapshot(std::string snapshot);
+  Task<Result<std::vector<wire::SnapshotListReply>>> list_snapshots();
 
  private:
   struct Waiter {
@@ -62,6 +66,8 @@ class RunnerClient {
   Task<Result<void>> serve_connection();
   Task<> read_loop(net::SeqPacketPtr connection);
   void take_message(const std::string& message);
+  template <class Item>
+  Task<Result<std::vector<Item>>> collect(wire::Type type);
   void drop_connection();
   template <class Reply, class Request>
   Task<Result<Reply>> call(Request request, wire::Type type, wire::Type reply, Steady::duration limit);

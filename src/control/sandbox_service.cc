@@ -16,6 +16,7 @@ namespace {
 // A request to the runner has a deadline from when it is sent, so few are sent at a time.
 constexpr std::size_t kParallelStarts = 16;
 constexpr std::size_t kParallelStops = 16;
+constexpr std::size_t kParallelCopies = 2;  // half of the runner's workers
 constexpr Steady::duration kMaxTimerWait = std::chrono::seconds(60);
 constexpr Steady::duration kGrace = std::chrono::seconds(5);  // for creates under way at shutdown
 constexpr Millis kKeepEvents = std::chrono::hours(24 * 7);
@@ -56,6 +57,8 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       stopped_(executor),
       starts_(executor, kParallelStarts),
       stops_(executor, kParallelStops),
+      copies_(executor, kParallelCopies),
+      snapshots_(db, clock),
       quota_(std::make_shared<Quota>(host_limit(options_))),
       room_(options_.measure_host, clock_) {}
 
@@ -272,7 +275,7 @@ SandboxService::Status SandboxService::status() const {
 
 Task<> SandboxService::settle() {
   while (
-      creating_ > 0 || status().ending > 0 ||
+      comparing_ || creating_ > 0 || status().ending > 0 ||
       std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) { return pool.second.launching > 0; })) {
     co_await stopped_.wait();
   }

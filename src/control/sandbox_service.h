@@ -18,6 +18,7 @@
 #include "control/live.h"
 #include "control/room.h"
 #include "control/runner_client.h"
+#include "control/snapshots.h"
 #include "store/events.h"
 
 namespace atl::control {
@@ -50,6 +51,32 @@ struct CreateSpec {
 };
 
 using SandboxView = std::shared_ptr<const model::SandboxRow>;
+
+// A snapshot as it is asked for.
+struct SnapshotSpec {
+  std::string tenant;
+  std::string sandbox;
+  std::string name;     // "[namespace/]name[:tag]"; empty: none
+  bool memory = false;  // with memory and processes, where the tier can
+};
+
+// A fork as it is asked for. The children live for `timeout`.
+struct ForkSpec {
+  std::string tenant;
+  std::string sandbox;
+  std::size_t count = 1;
+  Millis timeout{};
+  bool memory = false;
+};
+// One entry per child: it, or why there is none.
+using Children = std::vector<Result<SandboxView>>;
+
+// What a collection of snapshots has removed.
+struct Collected {
+  std::size_t copies = 0;  // that no snapshot names
+  std::size_t rows = 0;    // of snapshots whose copy is gone
+  std::uint64_t bytes = 0;
+};
 
 struct ListQuery {
   std::string tenant;
@@ -97,6 +124,16 @@ class SandboxService final : public Directory {
   Task<Result<std::size_t>> end_all();
   // The same without waiting, for a sandbox whose creator never learnt its id.
   void abandon(const std::string& id);
+  // Stores a copy of the disk of a sandbox that runs; it stands still meanwhile and goes on.
+  Task<Result<SnapshotView>> snapshot(SnapshotSpec spec);
+  // kConflict with the word snapshot_in_use while sandboxes are being started from it.
+  Task<Result<void>> delete_snapshot(std::string tenant, std::string reference);
+  // New sandboxes on copies of the disk of one that runs. Each succeeds or fails by itself; an error of the
+  // whole means that none was tried.
+  Task<Result<Children>> fork(ForkSpec spec);
+  // Removes copies that no snapshot names, and snapshots whose copy is gone.
+  Task<Result<Collected>> collect_snapshots();
+  const Snapshots& snapshots() const { return snapshots_; }
   Task<Result<void>> set_network(std::string tenant, std::string id, model::NetworkRules rules);
   Result<std::vector<MetricSample>> metrics(const std::string& tenant, const std::string& id) const;
   Task<Result<std::vector<model::Event>>> events(store::EventQuery query);
@@ -145,16 +182,42 @@ class SandboxService final : public Directory {
   };
   using StartKey = std::pair<std::int64_t, std::string>;
 
+  // What a create starts from; keeps a snapshot from going away meanwhile.
+  struct Origin {
+    Resolved resolved;
+    SnapshotUse use;
+  };
+  struct Forking;  // snapshotting.cc
+
   // create.cc
   Task<Result<SandboxView>> create_now(CreateSpec spec);
+  Task<Result<SandboxView>> create_from(CreateSpec spec, Resolved resolved);
   Task<Result<LivePtr>> claim_ready(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<Quota::Place>> reserve_place(std::string tenant, Amounts demand);
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
-  Task<Result<void>> start_in_runner(LivePtr live);
+  Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot);
+  Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
   Result<void> require_tier(model::Tier tier) const;
   Amounts limit_of(const std::string& tenant) const;
+
+  // snapshotting.cc
+  Result<Origin> resolve(const CreateSpec& spec) const;
+  static Result<Origin> origin_of(const SnapshotPtr& snapshot, const CreateSpec& spec);
+  Result<void> require_snapshots(const Live& live, bool memory) const;
+  Result<model::Snapshot> describe(const Live& live) const;
+  Result<model::TemplateRef> check_name(const SnapshotSpec& spec) const;
+  Task<Result<SnapshotView>> snapshot_now(SnapshotSpec spec);
+  Task<Result<SnapshotUse>> take_snapshot(LivePtr live, model::Snapshot row, std::string name);
+  Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, std::string snapshot);
+  Task<Result<void>> remove_copy(SnapshotPtr snapshot);
+  Task<Result<void>> delete_now(SnapshotUse use);
+  Task<Result<Children>> fork_now(ForkSpec spec);
+  Task<> fork_child(std::shared_ptr<Forking> forking, std::size_t index);
+  Task<Result<Collected>> collect_now();
+  Task<Result<void>> mark_missing(Collected& collected);
+  Task<> reconcile_snapshots();
 
   // ending.cc
   void begin_end(LivePtr live, Ending ending);
@@ -207,8 +270,10 @@ class SandboxService final : public Directory {
   async::Event stopped_;
   async::Gate starts_;  // requests to the runner at a time; the rest waits here, not in its queue
   async::Gate stops_;
+  async::Gate copies_;  // of disks, which keep a worker of the runner busy for long
 
   std::uint64_t epoch_ = 0;
+  Snapshots snapshots_;
   std::shared_ptr<Quota> quota_;
   Room room_;
   std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
@@ -223,6 +288,7 @@ class SandboxService final : public Directory {
   bool stopping_ = false;
   bool closed_ = false;  // end_all() was called
   bool reconciled_ = false;
+  bool comparing_ = false;  // reconcile_snapshots() runs
 };
 
 }  // namespace atl::control

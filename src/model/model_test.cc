@@ -25,6 +25,14 @@ TEST(SandboxId, HasTheShapeOfADnsLabel) {
   }
 }
 
+TEST(SnapshotId, CannotLeaveItsFolder) {
+  EXPECT_TRUE(valid_snapshot_id(new_snapshot_id()));
+  for (const char* bad : {"", "ABCDEFGHIJKLMNOPQRST", "0123456789abcdefghi.", "0123456789abcdefghi/",
+                          "0123456789abcdefghij0", "..", "../../../../../../.."}) {
+    EXPECT_FALSE(valid_snapshot_id(bad)) << bad;
+  }
+}
+
 TEST(State, NamesRoundTrip) {
   for (State state : {State::kReady, State::kCreating, State::kRunning, State::kPaused, State::kFailed}) {
     EXPECT_EQ(parse_state(state_name(state)), state);

@@ -136,6 +136,26 @@ struct TemplateRef {
 Result<TemplateRef> parse_template_ref(std::string_view text);
 bool valid_uuid(std::string_view text);
 
+// How far the making or the removal of a snapshot has come. Only ready ones can be used.
+enum class SnapshotState : std::uint8_t { kCreating = 1, kReady, kDeleting };
+
+// A stored copy of a sandbox's disk.
+struct Snapshot {
+  std::string id;
+  std::string tenant;
+  SnapshotState state = SnapshotState::kCreating;
+  bool is_fork = false;  // made for a fork: nobody is told of it, and it goes when its children have started
+  std::string name_space;  // as given; part of the name that is shown
+  std::string name;        // empty: none
+  std::string tag;
+  std::string sandbox;  // that it was made of
+  Tier tier = Tier::kContainer;
+  std::string alias;  // of the template
+  Build build;        // that lies below the disk, with the limits of the sandbox
+  std::uint64_t stored_bytes = 0;
+  WallTime created_at;
+};
+
 struct Event {
   std::int64_t seq = 0;
   WallTime at;

@@ -34,6 +34,11 @@ enum class Type : std::uint16_t {
   kForget = 8,    // BuildRef -> Done: drop the runner's open handle of a template build
   kPause = 9,     // PauseRequest -> Done: bring a sandbox to rest
   kResume = 10,   // StartRequest -> StartReply: wake it again, under a new generation
+
+  kSnapshot = 11,       // SnapshotRequest -> SnapshotReply: store a copy of a sandbox's disk
+  kDropSnapshot = 12,   // SnapshotRef -> Done: remove a stored copy; one that is not there is fine
+  kListSnapshots = 13,  // Empty -> one SnapshotListReply per copy, then one with last = 1 and no snapshot
+
   // replies
   kHelloReply = 101,
   kStartReply = 102,
@@ -41,6 +46,8 @@ enum class Type : std::uint16_t {
   kListReply = 104,
   kStatsReply = 105,
   kDone = 106,  // Done: success or error of requests without an answer of their own
+  kSnapshotReply = 107,
+  kSnapshotListReply = 108,
   // events
   kExited = 201,  // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
 };
@@ -105,11 +112,11 @@ struct HelloReply {
   std::uint32_t pid;
   std::uint32_t slots_total;
   std::uint32_t slots_free;
-  std::uint8_t tiers;         // bit (1 << Tier)
-  std::uint8_t cgroup_mode;   // 1, 2, 3 = version 1, hybrid, version 2
-  std::uint8_t landlock_abi;  // 0 when absent
-  std::uint8_t pad;
-  std::uint32_t missing_layers;  // bit set of MissingLayer
+  std::uint8_t tiers;                // bit (1 << Tier)
+  std::uint8_t cgroup_mode;          // 1, 2, 3 = version 1, hybrid, version 2
+  std::uint8_t landlock_abi;         // 0 when absent
+  std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
+  std::uint32_t missing_layers;      // bit set of MissingLayer
 };
 
 // Layers of defence that this host cannot give; reported with every sandbox.
@@ -126,7 +133,8 @@ struct StartRequest {
   Text<24> sandbox;
   std::uint64_t generation;
   std::uint64_t owner_epoch;
-  Text<40> build;  // UUID of the template build; the runner knows where builds are kept
+  Text<40> build;     // UUID of the template build; the runner knows where builds are kept
+  Text<24> snapshot;  // the disk starts as a copy of this one, made on the same build; empty: a fresh disk
   std::uint8_t tier;
   std::uint8_t internet;  // initial egress: 1 = policy open, 0 = closed
   std::uint8_t pad[2];
@@ -231,6 +239,40 @@ struct CapacityRequest {
   std::uint32_t ready_slots;
   std::uint32_t ready_disks;
   std::uint64_t disk_bytes;  // size of the disks kept ready
+};
+
+// Which sandbox, and under which id its copy is kept.
+struct SnapshotRequest {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  Text<24> snapshot;  // chosen by control
+};
+
+// What a copy came to.
+struct SnapshotReply {
+  Header header;
+  Status status;
+  std::uint64_t disk_bytes;    // of the disk
+  std::uint64_t stored_bytes;  // that the copy takes; shared ones count
+  std::uint32_t still_us;      // how long the sandbox stood still
+  std::uint32_t total_us;
+};
+
+// Names a stored copy.
+struct SnapshotRef {
+  Header header;
+  Text<24> snapshot;
+};
+
+// One stored copy, or the end of the list.
+struct SnapshotListReply {
+  Header header;
+  Status status;
+  std::uint8_t last;
+  std::uint8_t pad[7];
+  Text<24> snapshot;
+  std::uint64_t stored_bytes;
 };
 
 struct Done {

@@ -83,12 +83,19 @@ std::string format_cidr(const Cidr& cidr) {
   return cidr.prefix == 32 ? text : fmt::format("{}/{}", text, cidr.prefix);
 }
 
+namespace {
+bool base36(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+}
+}  // namespace
+
 std::string new_sandbox_id() { return "i" + random_base36(20); }
 
-bool valid_sandbox_id(std::string_view id) {
-  return id.size() == 21 && id.front() == 'i' && std::all_of(id.begin(), id.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-         });
-}
+bool valid_sandbox_id(std::string_view id) { return id.size() == 21 && id.front() == 'i' && base36(id); }
+
+std::string new_snapshot_id() { return random_base36(20); }
+
+bool valid_snapshot_id(std::string_view id) { return id.size() == 20 && base36(id); }
 
 }  // namespace atl::model

@@ -67,4 +67,8 @@ inline constexpr std::size_t kMaxNetworkRules = 64;  // of each list
 std::string new_sandbox_id();
 bool valid_sandbox_id(std::string_view id);
 
+// Snapshot id: 20 of [a-z0-9], the form of template ids, since a snapshot stands where a template may stand.
+std::string new_snapshot_id();
+bool valid_snapshot_id(std::string_view id);
+
 }  // namespace atl::model

@@ -22,8 +22,6 @@ constexpr Millis kQuiet{15};  // as for slots: while enough are left, no disk is
 constexpr std::string_view kSuffix = ".img";
 constexpr useconds_t kSettleLook = 2'000;
 
-std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kDiskGrain - 1) / kDiskGrain * kDiskGrain; }
-
 }  // namespace
 
 DiskPool::DiskPool(std::string directory) : directory_(std::move(directory)) {}
@@ -48,7 +46,7 @@ Result<void> DiskPool::start(const std::set<std::string>& keep, std::uint64_t by
     }
     FAULT("runner.sweep.after_disk");
   }
-  bytes_ = rounded(bytes);
+  bytes_ = disk_size(bytes);
   wanted_ = ready;
   // Found by doing: without one disk nothing can start.
   TRY(Ready first, make(bytes_));
@@ -60,8 +58,8 @@ Result<void> DiskPool::start(const std::set<std::string>& keep, std::uint64_t by
 void DiskPool::set_ready(std::uint64_t bytes, std::uint32_t count) {
   std::lock_guard lock(mutex_);
   wanted_ = count;
-  if (rounded(bytes) != bytes_) {
-    bytes_ = rounded(bytes);
+  if (disk_size(bytes) != bytes_) {
+    bytes_ = disk_size(bytes);
     for (const Ready& ready : ready_) ::unlink(ready.path.c_str());
     ready_.clear();
   }
@@ -129,7 +127,7 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
   Ready ready;
   {
     std::lock_guard lock(mutex_);
-    if (rounded(bytes) == bytes_ && !ready_.empty()) {
+    if (disk_size(bytes) == bytes_ && !ready_.empty()) {
       ready = std::move(ready_.front());
       ready_.pop_front();
       last_lease_ = Steady::now();
@@ -137,7 +135,7 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
     }
   }
   if (!ready.disk.mount) {
-    TRY(ready, make(rounded(bytes)));
+    TRY(ready, make(disk_size(bytes)));
   }
   return name(std::move(ready), sandbox);
 }
@@ -189,6 +187,10 @@ Result<Disk> DiskPool::reopen(const std::string& sandbox) {
   if (sys::loop_attached(path)) return make_error(Code::kConflict, "disk {} is in use", path);
   TRY_VOID(require_clean(path));
   return continue_disk(path);
+}
+
+Result<sys::Fd> DiskPool::open_image(const std::string& sandbox) const {
+  return sys::open_file(image_of(sandbox), O_RDONLY | O_NOFOLLOW);
 }
 
 void DiskPool::remove(const std::string& sandbox) { ::unlink(image_of(sandbox).c_str()); }

@@ -45,6 +45,8 @@ class DiskPool {
   Result<void> settle(const std::string& sandbox, Millis timeout);
   // The disk of a sandbox that was settled. Refused when it was not: it may be torn.
   Result<Disk> reopen(const std::string& sandbox);
+  // The sandbox's image, to be read.
+  Result<sys::Fd> open_image(const std::string& sandbox) const;
   // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
   void remove(const std::string& sandbox);
 
@@ -76,5 +78,8 @@ class DiskPool {
 
 // Sizes are rounded up to this, so that few templates serve all.
 inline constexpr std::uint64_t kDiskGrain = 64ull << 20;
+constexpr std::uint64_t disk_size(std::uint64_t bytes) {
+  return (bytes + kDiskGrain - 1) / kDiskGrain * kDiskGrain;
+}
 
 }  // namespace atl::runner

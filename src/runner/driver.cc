@@ -11,7 +11,7 @@ Error unsupported(model::Tier tier, std::string_view capability) {
 
 Result<void> Driver::pause(const Running&) { return unsupported(tier(), "pause"); }
 Result<void> Driver::resume(const Running&) { return unsupported(tier(), "pause"); }
-Result<void> Driver::snapshot(const Running&) { return unsupported(tier(), "disk_snapshot"); }
+Result<void> Driver::sync(const Running&) { return unsupported(tier(), "disk_snapshot"); }
 Result<Started> Driver::restore(const StartSpec&, Leases&, StepTimes&) {
   return unsupported(tier(), "disk_snapshot");
 }

@@ -23,7 +23,7 @@ namespace atl::runner {
 struct Capabilities {
   bool pause = false;  // in memory, holding its slot and cgroup
   bool memory_snapshot = false;
-  bool disk_snapshot = false;
+  bool disk_snapshot = false;  // pause() and sync() together make a disk image that can be copied
   bool fork = false;
 };
 
@@ -75,7 +75,8 @@ class Driver {
   // be repeated. On error the sandbox runs as before.
   virtual Result<void> pause(const Running& running);
   virtual Result<void> resume(const Running& running);
-  virtual Result<void> snapshot(const Running& running);
+  // Writes to the disk image what the kernel holds of the sandbox's files. Blocking.
+  virtual Result<void> sync(const Running& running);
   virtual Result<Started> restore(const StartSpec& spec, Leases& leases, StepTimes& times);
   // Ends all processes, resting ones too, and waits for the kernel to say so; kDeadline when one did not go
   // within kStopBound.

@@ -21,8 +21,9 @@ namespace {
 
 using sys::Fd;
 
-constexpr off_t kCopyStep = 16 << 20;    // between two looks at the bounds
-constexpr std::size_t kBlock = 1 << 16;  // of the digest
+constexpr off_t kCopyStep = 16 << 20;     // between two looks at the bounds
+constexpr std::size_t kBuffer = 1 << 20;  // of a copy between file systems
+constexpr std::size_t kBlock = 1 << 16;   // of the digest
 // Left free on the host, where sandboxes' own disks need room too: a twentieth, at most this.
 constexpr std::uint64_t kMaxReserve = kGiB;
 
@@ -48,14 +49,34 @@ Result<void> check_bounds(const CopyBounds& bounds) {
       .with_hint("keep the data directory on a file system with reflinks (xfs, btrfs), or on a faster disk");
 }
 
+// One step through this process; as many bytes as copy_file_range(2) would say.
+ssize_t copy_by_hand(int from, int to, off_t at, std::size_t size) {
+  std::vector<std::byte> buffer(std::min(size, kBuffer));
+  ssize_t got = ::pread(from, buffer.data(), buffer.size(), at);
+  if (got <= 0) return got;
+  for (ssize_t done = 0; done < got;) {
+    ssize_t n = ::pwrite(to, buffer.data() + done, static_cast<std::size_t>(got - done), at + done);
+    if (n < 0 && errno != EINTR) return n;
+    if (n > 0) done += n;
+  }
+  return got;
+}
+
+// KERNEL: copy_file_range(2) copies only within one file system (EXDEV), and not on all (EOPNOTSUPP).
+ssize_t copy_some(int from, int to, off_t at, std::size_t size) {
+  off_t in = at, out = at;
+  ssize_t n = ::copy_file_range(from, &in, to, &out, size, 0);
+  if (n >= 0 || (errno != EXDEV && errno != EOPNOTSUPP)) return n;
+  return copy_by_hand(from, to, at, size);
+}
+
 Result<void> copy_range(int from, int to, off_t start, off_t end, const CopyBounds& bounds) {
-  off_t in = start, out = start;
-  while (in < end) {
+  for (off_t at = start; at < end;) {
     TRY_VOID(check_bounds(bounds));
-    auto size = static_cast<std::size_t>(std::min(end - in, kCopyStep));
-    ssize_t n = ::copy_file_range(from, &in, to, &out, size, 0);
+    ssize_t n = copy_some(from, to, at, static_cast<std::size_t>(std::min(end - at, kCopyStep)));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return copy_error(n < 0 ? errno : EIO);
+    at += n;
   }
   return success();
 }

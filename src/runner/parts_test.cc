@@ -134,7 +134,7 @@ TEST(Requests, HaveOneSizeEach) {
   EXPECT_EQ(request_size(static_cast<std::uint16_t>(wire::Type::kHello)), sizeof(wire::Empty));
   for (unsigned type = 0; type < 65536; ++type) {
     EXPECT_LE(request_size(static_cast<std::uint16_t>(type)), wire::kMaxMessage);
-    bool request = type >= 1 && type <= 10;
+    bool request = type >= 1 && type <= 13;
     EXPECT_EQ(request_size(static_cast<std::uint16_t>(type)) != 0, request) << type;
   }
 }
@@ -156,7 +156,7 @@ class Bare final : public Driver {
 
 TEST(Drivers, RefuseWhatTheyCannotDoByItsName) {
   Bare driver;
-  for (const Result<void>& refused : {driver.pause({}), driver.resume({}), driver.snapshot({})}) {
+  for (const Result<void>& refused : {driver.pause({}), driver.resume({}), driver.sync({})}) {
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code(), Code::kUnsupported);
     EXPECT_EQ(refused.error().word(), "capability_unsupported");

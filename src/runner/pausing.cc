@@ -43,6 +43,7 @@ Result<void> Service::pause_sandbox(const wire::PauseRequest& request) {
   TRY(SandboxPtr sandbox, find(id, request.generation));
   std::lock_guard lock(sandbox->mutex);
   if (sandbox->dropped) return not_here(id);
+  if (sandbox->copying) return being_copied(id);
   wire::Rest rest = sandbox->record.rest;
   bool memory = request.memory != 0;
   if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) {
@@ -102,6 +103,7 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   std::lock_guard lock(sandbox->mutex);
   const Record& record = sandbox->record;
   if (sandbox->dropped) return not_here(id);
+  if (sandbox->copying) return being_copied(id);
   if (request.build.str() != record.build.str() || request.tier != record.tier) {
     return make_error(Code::kConflict, "sandbox {} is of another build or tier", id);
   }

@@ -55,6 +55,7 @@ Result<void> make_directories(const Options& options) {
   TRY_VOID(sys::ensure_directory(options.data_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/disks", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/stored", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/snapshots", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
@@ -132,6 +133,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   TemplateCache templates(options.data_dir + "/templates", options.run_dir + "/builds");
   RecordStore records(options.run_dir + "/sandboxes");
   RecordStore stored(options.data_dir + "/stored", sys::Durable::kYes);
+  SnapshotStore snapshots(options.data_dir + "/snapshots");
   Firewall firewall(options.instance, options.slots);
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
@@ -141,11 +143,13 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                    firewall,
                    *cgroups,
                    records,
+                   snapshots,
                    stored,
                    {&driver},
                    missing_layers(*cgroups, landlock_abi),
                    landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
+  TRY_VOID(snapshots.sweep());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
   TRY_VOID(slots.start(options.ready_slots));
   Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);

@@ -38,6 +38,7 @@ constexpr int kConnectionBuffer =
 std::size_t request_size(std::uint16_t type) {
   switch (static_cast<wire::Type>(type)) {
     case wire::Type::kHello:
+    case wire::Type::kListSnapshots:
     case wire::Type::kList: return sizeof(wire::Empty);
     case wire::Type::kStart:
     case wire::Type::kResume: return sizeof(wire::StartRequest);
@@ -47,6 +48,8 @@ std::size_t request_size(std::uint16_t type) {
     case wire::Type::kNetwork: return sizeof(wire::NetworkRequest);
     case wire::Type::kCapacity: return sizeof(wire::CapacityRequest);
     case wire::Type::kForget: return sizeof(wire::BuildRef);
+    case wire::Type::kSnapshot: return sizeof(wire::SnapshotRequest);
+    case wire::Type::kDropSnapshot: return sizeof(wire::SnapshotRef);
     default: return 0;
   }
 }

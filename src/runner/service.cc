@@ -97,6 +97,9 @@ Result<model::NetworkRules> rules_of(const wire::NetworkRequest& request) {
 Result<void> check(const wire::StartRequest& request) {
   if (!model::valid_sandbox_id(request.sandbox.str())) return make_error(Code::kInvalid, "not a sandbox id");
   if (!valid_build(request.build.str())) return make_error(Code::kInvalid, "not the id of a template build");
+  std::string snapshot = request.snapshot.str();
+  if (!snapshot.empty() && !model::valid_snapshot_id(snapshot))
+    return make_error(Code::kInvalid, "not the id of a snapshot");
   bool fits = request.memory_bytes >= kMinMemory && request.memory_bytes <= kMaxMemory &&
               request.disk_bytes >= kMinDisk && request.disk_bytes <= kMaxDisk &&
               request.cpu_millis >= kMinCpu && request.cpu_millis <= kMaxCpu &&
@@ -135,6 +138,9 @@ void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrive
     case wire::Type::kPause: return answer(pause(read_as<wire::PauseRequest>(bytes)));
     case wire::Type::kResume: return answer(resume(read_as<wire::StartRequest>(bytes), arrived));
     case wire::Type::kForget: return answer(forget(read_as<wire::BuildRef>(bytes)));
+    case wire::Type::kSnapshot: return answer(snapshot(read_as<wire::SnapshotRequest>(bytes)));
+    case wire::Type::kDropSnapshot: return answer(drop_snapshot(read_as<wire::SnapshotRef>(bytes)));
+    case wire::Type::kListSnapshots: return list_snapshots(read_as<wire::Empty>(bytes), send);
     default: return;  // request_size() knows no others
   }
 }
@@ -146,8 +152,11 @@ wire::HelloReply Service::hello() const {
   reply.pid = static_cast<std::uint32_t>(::getpid());
   reply.slots_total = parts_.slots.total();
   reply.slots_free = parts_.slots.free_count();
-  for (Driver* driver : parts_.drivers)
-    reply.tiers |= static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
+  for (Driver* driver : parts_.drivers) {
+    auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
+    reply.tiers |= bit;
+    if (driver->capabilities().disk_snapshot) reply.disk_snapshot_tiers |= bit;
+  }
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
   reply.missing_layers = parts_.missing_layers;
@@ -250,11 +259,7 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   TRY_VOID(parts_.firewall.apply(leases.slot.number, sandbox.record.rules()));
   FAULT("runner.start.after_rules");
   times[wire::kStepSlot] = us_since(mark);
-  if (stored != nullptr) {
-    TRY(leases.disk, parts_.disks.reopen(id));
-  } else {
-    TRY(leases.disk, parts_.disks.lease(id, request.disk_bytes));
-  }
+  TRY(leases.disk, lease_disk(request, stored));
   FAULT("runner.start.after_disk");
   times[wire::kStepDisk] = us_since(mark);
   TRY(leases.cgroup,
@@ -269,6 +274,20 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   FAULT("runner.start.after_complete");
   if (stored != nullptr) parts_.stored.remove(id);
   return success();
+}
+
+Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Record* stored) {
+  std::string id = request.sandbox.str(), snapshot = request.snapshot.str();
+  if (stored != nullptr) return parts_.disks.reopen(id);
+  if (snapshot.empty()) return parts_.disks.lease(id, request.disk_bytes);
+  TRY(SnapshotStore::Opened opened, parts_.snapshots.open(snapshot));
+  const SnapshotManifest& manifest = opened.manifest;
+  bool fits = manifest.build.str() == request.build.str() && manifest.tier == request.tier &&
+              manifest.disk_bytes == disk_size(request.disk_bytes);
+  if (fits) return parts_.disks.lease_copy(id, opened.image.get());
+  return make_error(Code::kConflict, "snapshot {} was made with another template, tier or disk size",
+                    snapshot)
+      .with_word("snapshot_mismatch");
 }
 
 // Ends what is left of a sandbox and gives everything back, in an order in which nothing is free before its
@@ -319,7 +338,9 @@ wire::StopReply Service::stop(const wire::SandboxRef& request) {
 
 Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopReply& reply) {
   TRY(SandboxPtr sandbox, find(request.sandbox.str(), request.generation));
-  std::lock_guard lock(sandbox->mutex);
+  sandbox->stop_wanted = true;
+  std::unique_lock lock(sandbox->mutex);
+  sandbox->copied.wait(lock, [&sandbox] { return !sandbox->copying; });
   if (sandbox->dropped) return make_error(Code::kNotFound, "sandbox {} is not here", request.sandbox.str());
   bool running = !sandbox->ended && sandbox->record.pid != 0;
   sandbox->phase = Phase::kStopping;

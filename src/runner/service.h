@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "runner/launcher.h"
 #include "runner/records.h"
 #include "runner/slots.h"
+#include "runner/snapshots.h"
 #include "sys/cgroup.h"
 
 namespace atl::runner {
@@ -35,6 +37,7 @@ struct Parts {
   Firewall& firewall;
   sys::Cgroups& cgroups;
   RecordStore& records;
+  SnapshotStore& snapshots;
   RecordStore& stored;  // of sandboxes that rest on disk: these outlive the machine
   std::vector<Driver*> drivers;
   std::uint32_t missing_layers = 0;
@@ -80,7 +83,10 @@ class Service {
     bool adopted = false;
     bool dropped = false;  // nothing is left of it; the entry is no longer in the register
     bool has_slot = false;
+    bool copying = false;  // its disk is being copied, without the mutex: it must stay as it is
     std::uint32_t oom_kills = 0;
+    std::condition_variable copied;        // `copying` has ended
+    std::atomic<bool> stop_wanted{false};  // a copy gives up
   };
   using SandboxPtr = std::shared_ptr<Sandbox>;
 
@@ -107,6 +113,16 @@ class Service {
   Result<void> end(Sandbox& sandbox);
   enum class KeepDisk : bool { kNo, kYes };
   Result<void> let_go(Sandbox& sandbox, KeepDisk keep);
+  Result<Disk> lease_disk(const model::wire::StartRequest& request, const Record* stored);
+  // snapshotting.cc
+  model::wire::SnapshotReply snapshot(const model::wire::SnapshotRequest& request);
+  model::wire::Done drop_snapshot(const model::wire::SnapshotRef& request);
+  void list_snapshots(const model::wire::Empty& request, const Send& send) const;
+  Result<void> take_snapshot(const model::wire::SnapshotRequest& request, model::wire::SnapshotReply& reply);
+  struct CopySource;
+  Result<CopySource> begin_copy(Sandbox& sandbox) const;
+  Result<void> copy_still(const CopySource& source, int target, std::uint32_t& still_us) const;
+  static void end_copy(Sandbox& sandbox);
   // pausing.cc
   Result<void> pause_sandbox(const model::wire::PauseRequest& request);
   Result<void> freeze(Sandbox& sandbox, Driver& driver);

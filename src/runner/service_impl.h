@@ -32,6 +32,8 @@ Reply finished(Reply reply, const Result<void>& result) {
   return reply;
 }
 
+// The refusal of what must not happen to a sandbox while its disk is copied.
+Error being_copied(const std::string& id);
 // What a request may ask for.
 Result<void> check(const wire::StartRequest& request);
 

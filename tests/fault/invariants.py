@@ -8,6 +8,7 @@ import os
 import time
 
 import kernel
+import stored
 from api import in_threads
 from ledger import ALIVE, DEAD, LOST_CONNECTION, MAYBE
 
@@ -25,6 +26,7 @@ class Invariants:
         found = list(self.ledger.lies)
         self.ledger.lies.clear()
         found += self.acknowledged(listed)
+        found += stored.violations(self.api, self.ledger)
         found += self.settled()
         return found
 
@@ -89,7 +91,7 @@ class Invariants:
     def settled(self):
         end = time.monotonic() + SETTLE_SECONDS
         while True:
-            found = self.orphans() + self.owners()
+            found = self.orphans() + self.owners() + stored.orphans(self.instance, self.api)
             if not found or time.monotonic() > end:
                 return found
             time.sleep(0.2)

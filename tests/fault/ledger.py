@@ -34,6 +34,7 @@ class Ledger:
         self.lies = []  # answers that must never be given
         self.counts = {}
         self.unanswered_creates = 0
+        self.snapshots = {}  # id -> what a file in it holds, acknowledged
 
     def count(self, what):
         with self.lock:

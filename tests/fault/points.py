@@ -7,6 +7,7 @@ import sqlite3
 import time
 
 import kernel
+import stored
 from api import ApiError, in_threads, wait_until
 from ledger import DEAD, HONEST, LOST_CONNECTION, MAYBE
 from invariants import wait_serving
@@ -95,6 +96,7 @@ class Scenario:
                 lambda: self.life(envVars={"A": "b"}),
                 lambda: self.life(network={"denyOut": ["1.1.1.1"]}),
                 self.short_life,
+                lambda: stored.life(self),
                 lambda: self.crashed_life(instance),
             ]
         )
@@ -115,6 +117,7 @@ class PointRunner:
         prepare = {
             "reconcile.orphan_stopped": self.make_orphan,
             "runner.sweep.after_group": self.make_stray_groups,
+            "runner.sweep.after_snapshot": self.make_half_snapshot,
         }.get(point)
         if prepare:
             prepare()
@@ -140,6 +143,10 @@ class PointRunner:
         """Control groups that no record names, as after a crash between making one and writing the other."""
         for top in kernel.cgroup_children(self.instance.name):
             os.mkdir(os.path.join(top, self.instance.name, "istraystraystraystray"))
+
+    def make_half_snapshot(self):
+        """A copy that was being made when the runner died."""
+        os.mkdir(self.instance.data_dir + "/snapshots/.new-00000000000000000000")
 
     def run(self, point, which):
         daemon = getattr(self.instance, which)
@@ -181,6 +188,7 @@ class PointRunner:
 
     def clean(self):
         """Ends what the scenario left, but not the sandboxes that must survive everything."""
+        stored.clean(self.api, self.ledger)
         for entry in list(self.ledger.entries.values()):
             if entry.state == MAYBE:
                 try:

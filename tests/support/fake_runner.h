@@ -83,7 +83,9 @@ class FakeRunner {
   }
 
   std::map<std::string, Entry> entries;
-  std::size_t most_entries = 0;  // at one instant
+  std::map<std::string, std::string> copies;  // stored disks: id, and of which sandbox
+  std::vector<std::string> started_from;      // ids of copies, in the order of the starts
+  std::size_t most_entries = 0;               // at one instant
   std::size_t started = 0;
   std::size_t waiting = 0;  // requests held back now
 
@@ -162,6 +164,9 @@ class FakeRunner {
       case wire::Type::kStop: return {bytes_of(stop_one(header, read<wire::SandboxRef>(bytes)))};
       case wire::Type::kList: return list(header);
       case wire::Type::kStats: return {bytes_of(stats(header, read<wire::SandboxRef>(bytes)))};
+      case wire::Type::kSnapshot: return {bytes_of(snapshot(header, read<wire::SnapshotRequest>(bytes)))};
+      case wire::Type::kDropSnapshot: return {bytes_of(drop(header, read<wire::SnapshotRef>(bytes)))};
+      case wire::Type::kListSnapshots: return list_copies(header);
       case wire::Type::kNetwork: return {bytes_of(network(header, read<wire::NetworkRequest>(bytes)))};
       default: return {bytes_of(reply<wire::Done>(header, wire::Type::kDone))};
     }
@@ -175,6 +180,38 @@ class FakeRunner {
     out.slots_free = slots - static_cast<std::uint32_t>(entries.size());
     out.tiers = tiers;
     out.cgroup_mode = 2;
+    out.disk_snapshot_tiers = tiers;
+    return out;
+  }
+
+  wire::SnapshotReply snapshot(const wire::Header& header, const wire::SnapshotRequest& request) {
+    auto out = reply<wire::SnapshotReply>(header, wire::Type::kSnapshotReply);
+    auto found = entries.find(request.sandbox.str());
+    if (found == entries.end()) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
+    if (out.status.ok == 0) return out;
+    copies[request.snapshot.str()] = request.sandbox.str();
+    out.disk_bytes = 4096ull << 20;
+    out.stored_bytes = 7 << 20;
+    return out;
+  }
+
+  wire::Done drop(const wire::Header& header, const wire::SnapshotRef& request) {
+    auto out = reply<wire::Done>(header, wire::Type::kDone);
+    if (out.status.ok == 1) copies.erase(request.snapshot.str());
+    return out;
+  }
+
+  std::vector<std::string> list_copies(const wire::Header& header) {
+    std::vector<std::string> out;
+    for (const auto& [id, sandbox] : copies) {
+      auto item = reply<wire::SnapshotListReply>(header, wire::Type::kSnapshotListReply);
+      item.snapshot.set(id);
+      item.stored_bytes = 7 << 20;
+      out.push_back(bytes_of(item));
+    }
+    auto last = reply<wire::SnapshotListReply>(header, wire::Type::kSnapshotListReply);
+    last.last = 1;
+    out.push_back(bytes_of(last));
     return out;
   }
 
@@ -186,6 +223,12 @@ class FakeRunner {
       refuse(out.status, make_error(Code::kUnavailable, "no slot is free").with_word("capacity"));
       return out;
     }
+    std::string snapshot = request.snapshot.str();
+    if (!snapshot.empty() && !copies.count(snapshot)) {
+      refuse(out.status, make_error(Code::kNotFound, "no such snapshot").with_word("snapshot_not_found"));
+      return out;
+    }
+    if (!snapshot.empty()) started_from.push_back(snapshot);
     if (entries.count(id)) {
       refuse(out.status, make_error(Code::kExists, "sandbox {} exists", id));
       return out;

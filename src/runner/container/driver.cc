@@ -113,6 +113,16 @@ Error child_error(const ChildReport& report) {
                            fmt::format("set up the sandbox: {} (child.cc:{})", report.what, report.line));
 }
 
+// The root of PID 1 is the overlay, which speaks for the disk below it. The sandbox's root could change that
+// only for itself; anything else than an overlay is refused.
+Result<Fd> open_root(const Running& running, int flags, struct statfs& info) {
+  TRY(Fd root, sys::open_file(fmt::format("/proc/{}/root", running.pid), flags | O_DIRECTORY));
+  if (::fstatfs(root.get(), &info) != 0) return Error::from_errno(errno, "ask for disk use");
+  if (info.f_type != kOverlayMagic)
+    return make_error(Code::kInternal, "the root of {} is no overlay", running.sandbox);
+  return root;
+}
+
 }  // namespace
 
 ContainerDriver::ContainerDriver(Launcher& launcher, TemplateCache& templates, sys::Cgroups& cgroups,
@@ -173,6 +183,7 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
 Capabilities ContainerDriver::capabilities() const {
   Capabilities capabilities;
   capabilities.pause = cgroups_.has_freeze();
+  capabilities.disk_snapshot = capabilities.pause;
   return capabilities;
 }
 
@@ -210,14 +221,18 @@ Result<void> ContainerDriver::stop(const Running& running) {
   return success();
 }
 
-// The root of PID 1 is the overlay, whose numbers are those of the disk below it. The sandbox's root could
-// change that only for itself; anything else than an overlay is refused.
-Result<std::array<std::uint64_t, 2>> ContainerDriver::inspect(const Running& running) {
-  TRY(Fd root, sys::open_file(fmt::format("/proc/{}/root", running.pid), O_PATH | O_DIRECTORY));
+// KERNEL: syncfs(2) of an overlay writes out its upper layer (fs/overlayfs/super.c, ovl_sync_fs): data and
+// tables of the disk reach its loop device, and so the image.
+Result<void> ContainerDriver::sync(const Running& running) {
   struct statfs info{};
-  if (::fstatfs(root.get(), &info) != 0) return Error::from_errno(errno, "ask for disk use");
-  if (info.f_type != kOverlayMagic)
-    return make_error(Code::kInternal, "the root of {} is no overlay", running.sandbox);
+  TRY(Fd root, open_root(running, O_RDONLY, info));
+  if (::syncfs(root.get()) != 0) return Error::from_errno(errno, "write out a disk");
+  return success();
+}
+
+Result<std::array<std::uint64_t, 2>> ContainerDriver::inspect(const Running& running) {
+  struct statfs info{};
+  TRY(Fd root, open_root(running, O_PATH, info));
   auto unit = static_cast<std::uint64_t>(info.f_frsize);
   return std::array<std::uint64_t, 2>{(info.f_blocks - info.f_bfree) * unit, info.f_blocks * unit};
 }

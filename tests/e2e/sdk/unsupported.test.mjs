@@ -22,16 +22,6 @@ test('pause', async () => {
   assert.equal((await sandbox.commands.run('echo on')).stdout, 'on\n');
 });
 
-test('fork', async () => {
-  if (typeof sandbox.fork !== 'function') return;
-  await assert.rejects(sandbox.fork(), says501);
-});
-
-test('snapshots', async () => {
-  if (typeof sandbox.createSnapshot !== 'function') return;
-  await assert.rejects(sandbox.createSnapshot(), says501);
-});
-
 test('templates through the API', async () => {
   const build = e2b.Template().fromImage('debian:12').runCmd('true');
   await assert.rejects(e2b.Template.build(build, 'e2e-template', { alias: 'e2e-template' }), /501/);
@@ -45,9 +35,6 @@ test('secrets and volumes', async () => {
 test('every such call has the same shape', async () => {
   const calls = [
     ['POST', `/sandboxes/${sandbox.sandboxId}/pause`],
-    ['POST', `/sandboxes/${sandbox.sandboxId}/fork`],
-    ['POST', `/sandboxes/${sandbox.sandboxId}/snapshots`],
-    ['GET', '/snapshots'],
     ['POST', '/v3/templates'],
     ['POST', '/secrets'],
     ['GET', '/secrets'],

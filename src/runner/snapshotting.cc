@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies of disks of sandboxes. A sandbox stands still from the moment at which all that it has written is on
+// its disk until that is copied; all else happens while it runs.
+#include "base/fault.h"
+#include "base/log.h"
+#include "runner/service_impl.h"
+#include "sys/seqpacket.h"
+
+namespace atl::runner {
+namespace {
+
+// The longest that a sandbox may stand still. Without reflinks this bounds how much can be copied.
+constexpr Millis kStillBound{30'000};
+
+std::uint32_t us_since(Steady::time_point begin) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin).count());
+}
+
+}  // namespace
+
+Error being_copied(const std::string& id) {
+  return make_error(Code::kConflict, "the disk of sandbox {} is being copied", id)
+      .with_word("sandbox_busy")
+      .with_hint("try again in a moment");
+}
+
+// What begin_copy() saw of a sandbox; stays true until end_copy().
+struct Service::CopySource {
+  Sandbox& sandbox;
+  Driver& driver;
+  Running running;
+  wire::Rest rest;
+  SnapshotManifest manifest;
+};
+
+wire::SnapshotReply Service::snapshot(const wire::SnapshotRequest& request) {
+  auto reply = reply_to<wire::SnapshotReply>(request.header, wire::Type::kSnapshotReply);
+  Result<void> result = take_snapshot(request, reply);
+  if (!result.ok()) {
+    log::warn("snapshot not taken", {{"id", request.sandbox.str()}, {"error", result.error().message()}});
+  }
+  FAULT("runner.snapshot.before_reply");
+  return finished(reply, result);
+}
+
+Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::SnapshotReply& reply) {
+  Steady::time_point begin = Steady::now();
+  std::string snapshot = request.snapshot.str();
+  if (!model::valid_snapshot_id(snapshot)) return make_error(Code::kInvalid, "not the id of a snapshot");
+  TRY(SandboxPtr sandbox, find(request.sandbox.str(), request.generation));
+  TRY(SnapshotStore::Draft draft, parts_.snapshots.begin(snapshot));
+  TRY(CopySource source, begin_copy(*sandbox));
+  FAULT("runner.snapshot.begun");
+  Result<void> copied = copy_still(source, draft.image(), reply.still_us);
+  end_copy(*sandbox);
+  FAULT("runner.snapshot.after_copy");
+  TRY_VOID(std::move(copied));
+  TRY_VOID(draft.finish(source.manifest));
+  reply.disk_bytes = source.manifest.disk_bytes;
+  reply.stored_bytes = source.manifest.stored_bytes;
+  reply.total_us = us_since(begin);
+  return success();
+}
+
+// From here to end_copy() the sandbox neither comes to rest nor wakes nor goes away.
+Result<Service::CopySource> Service::begin_copy(Sandbox& sandbox) const {
+  std::lock_guard lock(sandbox.mutex);
+  const Record& record = sandbox.record;
+  Driver* driver = driver_of(record.tier);
+  if (sandbox.dropped || driver == nullptr)
+    return make_error(Code::kNotFound, "sandbox {} is not here", sandbox.id);
+  if (sandbox.copying) return being_copied(sandbox.id);
+  if (record.rest == wire::Rest::kStoring || (sandbox.ended && record.rest != wire::Rest::kStored))
+    return make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
+  if (!driver->capabilities().disk_snapshot) return unsupported(driver->tier(), "disk_snapshot");
+  SnapshotManifest manifest;
+  manifest.sandbox = record.sandbox;
+  manifest.generation = record.generation;
+  manifest.build = record.build;
+  manifest.tier = record.tier;
+  sandbox.copying = true;
+  return CopySource{sandbox, *driver, {sandbox.id, record.pid, sandbox.pidfd.get()}, record.rest, manifest};
+}
+
+void Service::end_copy(Sandbox& sandbox) {
+  {
+    std::lock_guard lock(sandbox.mutex);
+    sandbox.copying = false;
+  }
+  sandbox.copied.notify_all();
+}
+
+// What is on the disk when it stands still was put there before, so that little is left to write in that
+// time.
+Result<void> Service::copy_still(const CopySource& source, int target, std::uint32_t& still_us) const {
+  const Sandbox& sandbox = source.sandbox;
+  TRY(sys::Fd image, parts_.disks.open_image(sandbox.id));
+  bool stored = source.rest == wire::Rest::kStored, runs = source.rest == wire::Rest::kRuns;
+  if (!stored) TRY_VOID(source.driver.sync(source.running));
+  Steady::time_point begin = Steady::now();
+  if (runs) TRY_VOID(source.driver.pause(source.running));
+  FAULT("runner.snapshot.still");
+  Result<void> copied = stored ? success() : source.driver.sync(source.running);
+  CopyBounds bounds{begin + kStillBound, &sandbox.stop_wanted, true};
+  if (copied.ok()) copied = copy_sparse(image.get(), target, bounds);
+  // Its disk is taken apart when it ends, and is then not what it was at one moment.
+  if (copied.ok() && !stored && sandbox.ended)
+    copied = make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
+  Result<void> goes_on = runs ? source.driver.resume(source.running) : success();
+  still_us = us_since(begin);
+  if (!goes_on.ok())
+    log::error("sandbox stands still", {{"id", sandbox.id}, {"error", goes_on.error().message()}});
+  return copied.ok() ? goes_on : copied;
+}
+
+wire::Done Service::drop_snapshot(const wire::SnapshotRef& request) {
+  auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
+  std::string snapshot = request.snapshot.str();
+  if (!model::valid_snapshot_id(snapshot))
+    return finished(reply, make_error(Code::kInvalid, "not the id of a snapshot"));
+  return finished(reply, parts_.snapshots.drop(snapshot));
+}
+
+void Service::list_snapshots(const wire::Empty& request, const Send& send) const {
+  auto last = reply_to<wire::SnapshotListReply>(request.header, wire::Type::kSnapshotListReply);
+  last.last = 1;
+  auto all = parts_.snapshots.list();
+  if (!all.ok()) return send(sys::bytes_of(finished(last, std::move(all).error())));
+  for (const SnapshotStore::Listed& one : *all) {
+    auto reply = reply_to<wire::SnapshotListReply>(request.header, wire::Type::kSnapshotListReply);
+    reply.status.ok = 1;
+    reply.snapshot.set(one.id);
+    reply.stored_bytes = one.stored_bytes;
+    send(sys::bytes_of(reply));
+  }
+  last.status.ok = 1;
+  send(sys::bytes_of(last));
+}
+
+}  // namespace atl::runner

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots and forks: copies of the disk, and sandboxes that start from them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Sandbox, apiFetch, needs, template, withSandbox } from '../lib/target.mjs';
+
+const kChildren = 10;
+const run = async (sandbox, command) => (await sandbox.commands.run(command)).stdout.trim();
+const name = () => `e2e-${process.pid}-${Math.random().toString(36).slice(2, 10)}`;
+
+let parent;
+before(async () => {
+  parent = await Sandbox.create(template, { timeoutMs: 240_000, metadata: { job: '7' } });
+  await parent.files.write('kept.txt', 'kept');
+});
+after(() => parent?.kill());
+
+async function withSnapshot(options, work) {
+  const snapshot = await parent.createSnapshot(options);
+  try {
+    return await work(snapshot);
+  } finally {
+    await Sandbox.deleteSnapshot(snapshot.snapshotId).catch(() => {});
+  }
+}
+
+async function fromSnapshot(id, work) {
+  const sandbox = await Sandbox.create(id, { timeoutMs: 120_000 });
+  try {
+    return await work(sandbox);
+  } finally {
+    await sandbox.kill();
+  }
+}
+
+test('a snapshot starts any number of sandboxes, also when its own is gone', needs('createSnapshot'), async () => {
+  await withSandbox({}, async (source) => {
+    await source.files.write('state.txt', 'before');
+    const snapshot = await source.createSnapshot();
+    await source.files.write('state.txt', 'after');
+    assert.equal(await source.files.read('state.txt'), 'after');
+    await source.kill();
+    try {
+      for (let i = 0; i < 2; ++i) {
+        await fromSnapshot(snapshot.snapshotId, async (child) => {
+          assert.equal(await child.files.read('state.txt'), 'before');
+          await child.files.write('state.txt', 'child');
+        });
+      }
+    } finally {
+      assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), true);
+    }
+    assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), false);
+    await assert.rejects(Sandbox.create(snapshot.snapshotId, { timeoutMs: 10_000 }));
+  });
+});
+
+test('a named snapshot is found by its name', needs('createSnapshot', 'names'), async () => {
+  const wanted = name();
+  await withSnapshot({ name: wanted }, async (snapshot) => {
+    assert.ok(snapshot.names.some((shown) => shown.includes(wanted)), JSON.stringify(snapshot));
+    await fromSnapshot(wanted, async (child) => assert.equal(await child.files.read('kept.txt'), 'kept'));
+    const found = await Sandbox.listSnapshots({ name: wanted }).nextItems();
+    assert.deepEqual(
+      found.map((item) => item.snapshotId),
+      [snapshot.snapshotId],
+    );
+    assert.deepEqual(await Sandbox.listSnapshots({ name: `${wanted}-none` }).nextItems(), []);
+  });
+});
+
+test('snapshots of a sandbox are listed in pages', needs('createSnapshot'), async () => {
+  await withSandbox({}, async (source) => {
+    const made = [];
+    try {
+      for (let i = 0; i < 3; ++i) made.push((await source.createSnapshot()).snapshotId);
+      const listed = [];
+      const pages = source.listSnapshots({ limit: 2 });
+      while (pages.hasNext) listed.push(...(await pages.nextItems()).map((item) => item.snapshotId));
+      assert.deepEqual(listed.sort(), [...made].sort());
+    } finally {
+      for (const id of made) await Sandbox.deleteSnapshot(id);
+    }
+  });
+});
+
+// Field: forked children keep the parent's entropy and session identity (kvcache-ai/AgentENV#33); uniqueness after a
+// restore (hyperlight-dev/hyperlight#1745).
+test('ten children have the files and nothing that names or opens the parent', needs('fork('), async () => {
+  const children = await parent.fork({ count: kChildren, timeoutMs: 120_000 });
+  try {
+    assert.equal(children.length, kChildren);
+    for (const child of children) assert.ok(child instanceof Sandbox, String(child));
+    const all = [parent, ...children];
+    const differ = async (what, read) => {
+      const values = await Promise.all(all.map(read));
+      for (const value of values) assert.ok(value, `${what} is empty`);
+      assert.equal(new Set(values).size, all.length, `${what}: ${values}`);
+    };
+    await differ('id', (sandbox) => sandbox.sandboxId);
+    await differ('host name', (sandbox) => run(sandbox, 'hostname'));
+    await differ('/etc/hostname', (sandbox) => run(sandbox, 'cat /etc/hostname'));
+    await differ('machine id', (sandbox) => run(sandbox, 'cat /etc/machine-id'));
+    await differ('random bytes', (sandbox) => run(sandbox, 'head -c 16 /dev/urandom | od -An -tx1'));
+    await differ('uuid', (sandbox) => run(sandbox, 'cat /proc/sys/kernel/random/uuid'));
+    await differ('token', async (sandbox) => (await details(sandbox)).envdAccessToken);
+    for (const child of children) {
+      assert.equal(await child.files.read('kept.txt'), 'kept');
+      assert.deepEqual((await child.getInfo()).metadata, { job: '7' });
+      const off = Math.abs(Number(await run(child, 'date +%s%3N')) - Date.now());
+      assert.ok(off < 2000, `clock is ${off} ms off`);
+    }
+    await children[0].files.write('kept.txt', 'mine');
+    assert.equal(await parent.files.read('kept.txt'), 'kept');
+    assert.equal(await children[1].files.read('kept.txt'), 'kept');
+  } finally {
+    await Promise.all(children.map((child) => child instanceof Sandbox && child.kill()));
+  }
+});
+
+test('a killed sandbox cannot be forked', needs('fork('), async () => {
+  await withSandbox({}, async (sandbox) => {
+    await sandbox.kill();
+    await assert.rejects(sandbox.fork(), /not found|NotFound/i);
+  });
+});
+
+// Field: taking a snapshot destroys the box (ColeMurray/background-agents#1827).
+test('the sandbox goes on: processes, streams and files', needs('createSnapshot'), async () => {
+  let output = '';
+  const command = await parent.commands.run('for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done', {
+    background: true,
+    onStdout: (data) => (output += data),
+  });
+  await withSnapshot({}, async () => {});
+  assert.equal((await command.wait()).exitCode, 0);
+  assert.equal(output, '1\n2\n3\n4\n5\n6\n7\n8\n');
+});
+
+async function details(sandbox) {
+  return (await apiFetch(`/sandboxes/${sandbox.sandboxId}`)).json();
+}
