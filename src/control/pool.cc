@@ -87,8 +87,9 @@ void SandboxService::fill_pools() {
   if (!reconciled_ || stopping_ || closed_) return;
   for (const auto& [build, wanted] : plan) {
     Pool& pool = pools_[build];
-    if (Steady::now() < pool.not_before) continue;
-    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < wanted.size) {
+    // Asked for each one anew: a launch may fail before spawn() returns, for want of a place.
+    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < wanted.size &&
+           Steady::now() >= pool.not_before) {
       ++pool.launching;
       scope_.spawn("launch for the pool", launch_ready(wanted.template_id, build));
     }

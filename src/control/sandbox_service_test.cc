@@ -114,6 +114,21 @@ TEST_F(ServiceTest, OnAFullHostThePoolMakesRoom) {
   EXPECT_LE(runner().most_entries, 2u);
 }
 
+// On the loop a launch for which there is no place fails before spawn() returns: that must end the filling.
+TEST_F(ServiceTest, OnAFullHostThePoolWaits) {
+  ServiceOptions options;
+  options.max_sandboxes = 1;
+  start(1, options);
+  std::string only = create_one();
+  auto fill_on_the_loop = [this]() -> Task<> {
+    service().fill_pools();
+    co_return;
+  };
+  world().run(fill_on_the_loop());
+  EXPECT_EQ(service().status().ready, 0u);
+  EXPECT_TRUE(known(only));
+}
+
 // bytedance/deer-flow#4339, e2b-dev/E2B#283: the limit holds at every instant, and the counter goes back to
 // zero.
 TEST_F(ServiceTest, FiveHundredParallelCreatesNeverExceedTheQuota) {
