@@ -10,6 +10,7 @@
 #include "runner/resolver.h"
 #include "runner/special_ranges.h"
 #include "support/runner_world.h"
+#include "sys/files.h"
 
 namespace atl::runner_test {
 namespace {
@@ -173,6 +174,18 @@ TEST_F(NetworkTest, RulesOfOneSandboxEndWithIt) {
   }
   ASSERT_FALSE(link.empty());
   EXPECT_EQ(hear(link, "8.8.8.8"), "internet\n");
+}
+
+TEST_F(NetworkTest, ConnectionsOfOneSandboxEndWithIt) {
+  constexpr int kOpen = 20;
+  auto tracked = [] { return sys::read_file("/proc/sys/net/netfilter/nf_conntrack_count"); };
+  auto at_least = [&](int count) { return std::stoi(tracked().value()) >= count; };
+  std::string link = start('a', true);
+  World::shell(link, fmt::format("for i in $(seq {}); do (sleep 600 | nc 9.9.9.9 {}) >/dev/null 2>&1 & done",
+                                 kOpen, kSinkPort));
+  ASSERT_TRUE(soon([&] { return at_least(kOpen); }));
+  World::stop_sandbox(*client_, World::id('a'));
+  EXPECT_TRUE(soon([&] { return !at_least(kOpen); }));
 }
 
 TEST_F(NetworkTest, RulesSurviveARestart) {

@@ -99,6 +99,15 @@ Result<void> configure_host(sys::Netlink& host, std::uint32_t number) {
   return host.add_route(link, alias_address(number), 32, std::nullopt);
 }
 
+// The kernel remembers a connection for days after its sandbox. The slot's next owner would find its share
+// of connections used up, and would get what strangers still send to the last one.
+void forget_connections(std::uint32_t number) {
+  Result<void> done = sys::forget_flows(alias_address(number));
+  if (!done.ok())
+    log::warn("connections of a sandbox that is gone stay tracked",
+              {{"slot", number}, {"error", done.error().message()}});
+}
+
 }  // namespace
 
 SlotPool::SlotPool(SlotRange range, Launcher& launcher) : range_(range), launcher_(launcher) {
@@ -191,6 +200,7 @@ void SlotPool::collect_drained(std::unique_lock<std::mutex>& lock) {
     Result<std::uint32_t> link = host_->link_index(link_name(number));
     return link.ok() || link.error().code() != Code::kNotFound;
   });
+  for (std::uint32_t number : asked) forget_connections(number);
   lock.lock();
   for (std::uint32_t number : asked) {
     draining_.erase(number);

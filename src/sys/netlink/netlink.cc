@@ -7,6 +7,7 @@
 #include <linux/neighbour.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -208,6 +209,31 @@ Result<void> Netlink::add_neighbour(std::uint32_t link, Ipv4 address, const Mac&
   mnl_attr_put(message, NDA_DST, address.size(), address.data());
   mnl_attr_put(message, NDA_LLADDR, mac.size(), mac.data());
   return request(message, "add a neighbour");
+}
+
+// KERNEL: which parts of the tuple the filter compares is a bit each, with names that no header for programs
+// has (Linux 5.8, net/netfilter/nf_internals.h). With version 0 the address family would be ignored.
+Result<void> forget_flows(Ipv4 source) {
+  constexpr std::uint32_t kCompareSource = 1;
+  TRY(Fd fd, open_socket(NETLINK_NETFILTER));
+  char buffer[kBuffer];
+  nlmsghdr* message = start(buffer, NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE, 0);
+  auto* family = extra<nfgenmsg>(message);
+  family->nfgen_family = AF_INET;
+  family->version = 1;
+  nlattr* tuple = mnl_attr_nest_start(message, CTA_TUPLE_ORIG);
+  nlattr* addresses = mnl_attr_nest_start(message, CTA_TUPLE_IP);
+  mnl_attr_put(message, CTA_IP_V4_SRC, source.size(), source.data());
+  mnl_attr_nest_end(message, addresses);
+  mnl_attr_nest_end(message, tuple);
+  nlattr* filter = mnl_attr_nest_start(message, CTA_FILTER);
+  mnl_attr_put_u32(message, CTA_FILTER_ORIG_FLAGS, kCompareSource);
+  mnl_attr_put_u32(message, CTA_FILTER_REPLY_FLAGS, 0);
+  mnl_attr_nest_end(message, filter);
+  message->nlmsg_seq = 1;
+  Result<void> done = exchange(fd.get(), message, {message->nlmsg_seq, nullptr, nullptr});
+  if (!done.ok()) return std::move(done).error().context("forget the connections of an address");
+  return success();
 }
 
 Result<Fd> watch_firewall() {

@@ -49,6 +49,9 @@ class Netlink {
   std::uint32_t sequence_ = 0;
 };
 
+// Ends the tracking of every connection that was opened from `source`, in this namespace.
+Result<void> forget_flows(Ipv4 source);
+
 // A descriptor that becomes readable after each change of this namespace's nftables ruleset, by anyone.
 Result<Fd> watch_firewall();
 void drain_firewall_events(int watch);
