@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "async/within.h"
 #include "model/guest_boot.h"
 #include "net/tcp.h"
 
@@ -27,7 +28,10 @@ Task<Result<net::StreamPtr>> dial_loopback(const PortDial& how) {
   request.authority = request.target;
   request.headers.add("x-atoll-internal", how.route->internal_token.reveal());
   CO_TRY(auto exchange, co_await how.guest_daemon->start(std::move(request)));
-  CO_TRY(auto head, co_await exchange->read_head());
+  auto answered = co_await async::within(how.agent_silence, "the guest daemon", exchange->read_head());
+  if (!answered && answered.error().code() == Code::kDeadline)
+    co_return std::move(answered).error().with_word(kAgentSilent);
+  CO_TRY(auto head, std::move(answered));
   if (head.status != 200)
     co_return Error::from_errno(ECONNREFUSED,
                                 fmt::format("connect to port {} in {}", how.port, how.route->sandbox));
@@ -45,7 +49,7 @@ Task<Result<net::StreamPtr>> open_port(PortDial how) {
     auto direct = co_await how.dial(how.route, how.port);
     if (direct.ok() || direct.error().sys_errno() != ECONNREFUSED || !how.guest_daemon) co_return direct;
     auto loopback = co_await dial_loopback(how);
-    if (loopback.ok()) co_return loopback;
+    if (loopback.ok() || loopback.error().word() == kAgentSilent) co_return loopback;
     if (Steady::now() + pause > deadline) co_return direct;
     co_await async::sleep_for(pause);
     pause = std::min<Steady::duration>(pause * 2, kLongestPause);

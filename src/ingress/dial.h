@@ -26,7 +26,11 @@ struct PortDial {
   std::uint16_t port = 0;
   std::shared_ptr<http::Client> guest_daemon;  // for ports other than its own
   Steady::duration refused_retry{};            // how long a closed port is tried again
+  Steady::duration agent_silence{};            // how long the guest daemon may take to answer
 };
+
+// The error's word when the guest daemon took too long.
+constexpr char kAgentSilent[] = "agent_silent";
 
 // A server that is just starting gets `refused_retry`; then the error has errno ECONNREFUSED.
 Task<Result<net::StreamPtr>> open_port(PortDial how);

@@ -52,6 +52,13 @@ Task<> watch_client(Flow& flow) {
   co_await park();
 }
 
+// Completes when nobody is left to answer.
+Task<> client_leaves(Flow& flow) {
+  co_await flow.exchange.wait_client_gone();
+  auto cancelled = (co_await async::asio::this_coro::cancellation_state).cancelled();
+  flow.client_gone = cancelled == async::asio::cancellation_type::none;
+}
+
 Task<> send_request_body(Flow& flow) {
   if (flow.exchange.request().has_body) co_await relay_request_body(flow);
   co_await park();
@@ -162,7 +169,8 @@ std::shared_ptr<SandboxLinks> Gateway::links_of(const control::Route& route) {
 std::shared_ptr<http::Client> Gateway::kept_client(SandboxLinks& links, const Admission& admission) {
   auto& client = links.clients[admission.port];
   if (client) return client;
-  PortDial how{options_.dial, admission.route, admission.port, nullptr, options_.refused_retry};
+  PortDial how{options_.dial, admission.route,        admission.port,
+               nullptr,       options_.refused_retry, options_.agent_silence};
   if (admission.port != model::kGuestPort) {
     how.guest_daemon = kept_client(links, Admission{admission.route, model::kGuestPort});
   }
@@ -179,8 +187,8 @@ std::shared_ptr<http::Client> Gateway::client_for(SandboxLinks& links, const Adm
   bool known = links.clients.contains(admission.port) || links.clients.size() < kKeptPorts;
   if (admission.port == model::kGuestPort || (repeatable && known)) return kept_client(links, admission);
   auto guest_daemon = kept_client(links, Admission{admission.route, model::kGuestPort});
-  PortDial how{options_.dial, admission.route, admission.port, std::move(guest_daemon),
-               options_.refused_retry};
+  PortDial how{options_.dial,           admission.route,        admission.port,
+               std::move(guest_daemon), options_.refused_retry, options_.agent_silence};
   return make_port_client(std::move(how), 0);
 }
 
@@ -206,12 +214,21 @@ Task<> Gateway::forward(Flow& flow, SandboxLinks& links, const Admission& admiss
   }
   flow.exchange.set_idle_limit(kClientIdle);
   auto client = client_for(links, admission, *request);
-  auto started = co_await client->start(std::move(*request));
-  if (!started || flow.sandbox_gone) {
+  auto started = co_await (client->start(std::move(*request)) || client_leaves(flow));
+  if (started.index() == 1) {
+    flow.exchange.abort();
+    co_return;
+  }
+  auto& upstream = std::get<0>(started);
+  if (!upstream && upstream.error().word() == kAgentSilent && !flow.sandbox_gone) {
+    co_await refuse(flow.exchange, agent_silent(admission.route->sandbox));
+    co_return;
+  }
+  if (!upstream || flow.sandbox_gone) {
     co_await refuse(flow.exchange, explain(flow, admission));
     co_return;
   }
-  flow.upstream = std::move(*started);
+  flow.upstream = std::move(*upstream);
   flow.upstream->set_idle_limit(Steady::duration::zero());
   co_await (answer(flow, admission) || send_request_body(flow) || watch_client(flow));
   if (flow.switching) co_await switch_protocol(flow, admission);
