@@ -160,6 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
                     return out + "\r\n";
                   }(),
                   Code::kCorrupt},
+        BadAnswer{"ManyConnectionOptions",
+                  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: " + std::string(32, ',') + "\r\n\r\n",
+                  Code::kCorrupt},
         BadAnswer{"BodyCutShort", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", Code::kUnavailable},
         BadAnswer{"ChunksCutShort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
                   Code::kUnavailable},

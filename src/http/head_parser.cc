@@ -3,6 +3,7 @@
 
 #include <llhttp.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/text.h"
@@ -97,6 +98,18 @@ Refusal check_lines(std::string_view text, std::size_t header_count) {
     at = end + 2;
   }
   if (lines > header_count + 2) return refuse(431, fmt::format("more than {} header fields", header_count));
+  return refuse(0, "");
+}
+
+// Everybody who passes a message on compares each field with each option of Connection (RFC 9110 §7.6.1), so
+// a long list would cost its reader the product of both. Honest ones have two or three options.
+Refusal check_connection(const Headers& headers) {
+  constexpr std::ptrdiff_t kMaxOptions = 32;
+  std::ptrdiff_t options = 0;
+  for (const auto& field : headers) {
+    if (field.name == "connection") options += 1 + std::count(field.value.begin(), field.value.end(), ',');
+  }
+  if (options > kMaxOptions) return refuse(400, fmt::format("more than {} connection options", kMaxOptions));
   return refuse(0, "");
 }
 
@@ -225,6 +238,7 @@ std::variant<ParsedRequest, Refusal> parse_request_head(std::string_view text, c
   llhttp_t parser;
   Tokens tokens;
   if (auto refusal = tokenize(HTTP_REQUEST, text, parser, tokens); refusal.status != 0) return refusal;
+  if (auto refusal = check_connection(tokens.headers); refusal.status != 0) return refusal;
 
   ParsedRequest out;
   auto& head = out.head;
@@ -255,6 +269,7 @@ std::variant<ParsedResponse, Refusal> parse_response_head(std::string_view text,
   llhttp_t parser;
   Tokens tokens;
   if (auto refusal = tokenize(HTTP_RESPONSE, text, parser, tokens); refusal.status != 0) return refusal;
+  if (auto refusal = check_connection(tokens.headers); refusal.status != 0) return refusal;
   if (parser.status_code < 100 || parser.status_code > 599) return refuse(502, "status code out of range");
 
   ParsedResponse out;

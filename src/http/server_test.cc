@@ -123,6 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"ConnectWithBody", "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nContent-Length: 2\r\n\r\nab", 400},
         Refused{"OtherExpectation", with_header("Expect: more"), 417},
         Refused{"TooManyHeaders", many_headers(200), 431},
+        Refused{"ManyConnectionOptions", with_header("Connection: " + std::string(32, ',')), 400},
         Refused{"HeadTooLarge", with_header("a: " + std::string(70'000, 'x')), 431},
         Refused{"TargetTooLong", with_line("GET /" + std::string(20'000, 'x') + " HTTP/1.1"), 414},
         Refused{"MillionByteTarget", with_line("GET /" + std::string(1'000'000, 'x') + " HTTP/1.1"), 414},
