@@ -205,6 +205,11 @@ class Harness:
             except OSError:
                 pass
         self.report.check("K14.control", found, "the host finds the access token in the agent's memory")
+        # The daemon's first work for another user closes its memory by itself; it has to be closed before.
+        fresh = self.api.create(60)
+        told = fresh.run(["/bin/cat", "/proc/1/maps"], user="root").stdout
+        self.report.check("K14.fresh", not told, f"root reads the memory map of an idle agent: {told[:60]!r}")
+        fresh.kill()
 
     def inotify(self, control_detail):
         if int(control_detail.split()[0]) > 0:

@@ -87,6 +87,10 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Root inside is no friend of the daemon: without this it could read the access token out of the daemon's
+// memory and write its own code into it. KERNEL: only CAP_SYS_PTRACE outside of the sandbox passes then.
+void close_memory() { ::prctl(PR_SET_DUMPABLE, 0); }
+
 void set_close_on_exec(int fd) {
   if (fd >= 0) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
@@ -160,6 +164,7 @@ int main(int argc, char** argv) {
   auto arguments = parse_arguments(argc, argv);
   if (!arguments) return std::fputs(kHelp, stderr) < 0 ? 1 : 2;
   log::set_program("atoll-guestd");
+  close_memory();
   keep_memory_small();
   fill_standard_descriptors();
   raise_descriptor_limit();
