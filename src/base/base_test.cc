@@ -59,6 +59,9 @@ TEST(Bytes, TextForms) {
   EXPECT_EQ(base64_decode("YQ=="), "a");
   EXPECT_FALSE(base64_decode("Y!=="));
   EXPECT_EQ(hex_encode(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  Sha256Beginning beginning("a");
+  EXPECT_EQ(beginning.with("bc"), sha256("abc"));
+  EXPECT_EQ(beginning.with(""), sha256("a")) << "each goes on from the beginning alone";
 }
 
 TEST(Digest, IsBlake2bAndTheSameInParts) {

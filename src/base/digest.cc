@@ -28,4 +28,24 @@ Digest::Value Digest::finish() {
   return value;
 }
 
+struct Sha256Beginning::State {
+  crypto_hash_sha256_state raw;
+};
+
+Sha256Beginning::Sha256Beginning(std::string_view beginning) : state_(std::make_unique<State>()) {
+  crypto_hash_sha256_init(&state_->raw);
+  crypto_hash_sha256_update(&state_->raw, reinterpret_cast<const unsigned char*>(beginning.data()),
+                            beginning.size());
+}
+
+Sha256Beginning::~Sha256Beginning() = default;
+
+std::string Sha256Beginning::with(std::string_view rest) const {
+  crypto_hash_sha256_state copy = state_->raw;
+  crypto_hash_sha256_update(&copy, reinterpret_cast<const unsigned char*>(rest.data()), rest.size());
+  std::string out(crypto_hash_sha256_BYTES, '\0');
+  crypto_hash_sha256_final(&copy, reinterpret_cast<unsigned char*>(out.data()));
+  return out;
+}
+
 }  // namespace atl

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace atl {
 
@@ -22,6 +24,22 @@ class Digest {
   void add(std::span<const std::byte> bytes);
   // Once, at the end.
   Value finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// SHA-256 of many texts that begin alike: the beginning is worked through once.
+class Sha256Beginning {
+ public:
+  explicit Sha256Beginning(std::string_view beginning);
+  ~Sha256Beginning();
+  Sha256Beginning(const Sha256Beginning&) = delete;
+  Sha256Beginning& operator=(const Sha256Beginning&) = delete;
+
+  // 32 raw bytes: the hash of the beginning and `rest`.
+  std::string with(std::string_view rest) const;
 
  private:
   struct State;

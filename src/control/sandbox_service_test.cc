@@ -545,6 +545,10 @@ TEST_F(ServiceTest, ASignedUrlFindsItsSandbox) {
   EXPECT_EQ(route->sandbox, id);
   EXPECT_FALSE(service().find_by_signature("hello.txt", "write", "user", "", signature));
   EXPECT_FALSE(service().find_by_signature("hello.txt", "read", "user", "1", signature));
+  signature = "v1_x1gU0mV8Kid6FIK4Jop2wrli3RLOriJgoanr76XYFKM";
+  EXPECT_TRUE(service().find_by_signature("hello.txt", "read", "user", "1700000000", signature));
+  signature = "v1_VUFZwUI7FIEg6lZPtfRyLnPqQVw2sE5yV6rKhncidk4";  // right, but no time has 21 digits
+  EXPECT_FALSE(service().find_by_signature("hello.txt", "read", "user", std::string(21, '0'), signature));
 }
 
 TEST_F(ServiceTest, AnotherTenantSeesNothing) {
