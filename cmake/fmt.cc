@@ -12,5 +12,8 @@ template std::locale locale_ref::get<std::locale>() const;
 template thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template char decimal_point_impl(locale_ref);
 template void buffer<char>::append(const char*, const char*);
+#if FMT_VERSION >= 100000
+template void vformat_to(buffer<char>&, string_view, vformat_args<>::type, locale_ref);
+#endif
 }  // namespace detail
 FMT_END_NAMESPACE
