@@ -2,6 +2,7 @@
 #include "apps/cli/completion.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -13,23 +14,51 @@ struct Node {
   std::string description;
   std::vector<std::pair<std::string, std::string>> words;    // subcommands and their summaries
   std::vector<std::pair<std::string, std::string>> options;  // "--env" and its text
-  std::string positional;                                    // kind of the first operand: "id", "path", ""
+  std::vector<std::string> values;                           // "--plain=loopback,anywhere", "-T=@template"
+  std::string positional;                                    // kind of the operands
 };
 
+// What can stand where a value is wanted: words with commas between, or '@' and a kind that is looked up when
+// it is wanted.
+std::string value_kind(const CLI::Option& option) {
+  std::string type = option.get_type_name();
+  std::size_t open = type.find('{');
+  std::size_t close = type.rfind('}');
+  if (open != std::string::npos && close != std::string::npos) return type.substr(open + 1, close - open - 1);
+  if (option.check_lname("template")) return "@template";
+  bool names_file = type == "FILE" || type == "PATH";
+  bool names_local_folder = type == "DIR" && !option.check_lname("workdir");
+  return names_file || names_local_folder ? "@file" : "@none";
+}
+
 std::string positional_kind(const CLI::App& app) {
-  if (app.get_name() == "cp" || app.get_name() == "ls") return "path";
+  if (app.get_name() == "cp" || app.get_name() == "ls") return "@path";
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional() && option->get_name(true, false) == "ID") return "id";
+    if (!option->get_positional()) continue;
+    std::string label = option->get_name(true, false);
+    if (label == "ID") return "@id";
+    if (label == "KEY") return "@key";
+    if (label == "NAME" && app.get_name() == "remove") return "@template";
+    return value_kind(*option);
   }
-  return "";
+  return "@file";
+}
+
+void add_option(const CLI::Option& option, Node& node) {
+  if (option.get_positional() || option.get_group().empty()) return;
+  bool takes_value = option.get_expected_min() > 0;
+  for (const std::string& name : option.get_lnames()) {
+    node.options.emplace_back("--" + name, option.get_description());
+    if (takes_value) node.values.push_back(fmt::format("--{}={}", name, value_kind(option)));
+  }
+  for (const std::string& name : option.get_snames()) {
+    if (takes_value) node.values.push_back(fmt::format("-{}={}", name, value_kind(option)));
+  }
 }
 
 void collect(const CLI::App& app, const std::string& path, std::vector<Node>& nodes) {
-  Node node{path, app.get_description(), {}, {}, positional_kind(app)};
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames())
-      node.options.emplace_back("--" + name, option->get_description());
-  }
+  Node node{path, app.get_description(), {}, {}, {}, positional_kind(app)};
+  for (const CLI::Option* option : app.get_options()) add_option(*option, node);
   std::vector<const CLI::App*> subs;
   for (const CLI::App* sub : app.get_subcommands(nullptr)) {
     if (sub->get_group().empty()) continue;
@@ -44,6 +73,12 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Node>& no
 std::string names_of(const std::vector<std::pair<std::string, std::string>>& list) {
   std::string out;
   for (const auto& [name, text] : list) out += (out.empty() ? "" : " ") + name;
+  return out;
+}
+
+std::string quoted(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& word : list) out += fmt::format("{}'{}'", out.empty() ? "" : " ", word);
   return out;
 }
 
@@ -63,49 +98,65 @@ std::string zsh_text(std::string text) {
 
 constexpr char kBashHead[] = R"SH(# bash completion for atoll. Load it with: source <(atoll completion bash)
 _atoll() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} path='' word i
-  local words='' options='' operand=''
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} walked='' word i
+  local words='' options='' values='' kind=''
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
-    case "$path $word" in
+    case "$walked $word" in
 )SH";
 
 constexpr char kBashTail[] = R"SH(  esac
-  if [[ $prev == --template || $prev == -T ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(atoll template list -q 2>/dev/null)" -- "$cur")
+  local wanted=''
+  for word in $values; do
+    [[ ${word%%=*} == "$prev" ]] && wanted=${word#*=}
+  done
+  if [[ -n $wanted ]]; then
+    kind=$wanted
   elif [[ $cur == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+    kind=${options// /,}
   elif [[ -n $words ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
-  elif [[ $operand == id ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(atoll ps -q 2>/dev/null)" -- "$cur")
-  elif [[ $operand == path ]]; then
-    local ids
-    ids=$(atoll ps -q 2>/dev/null | sed 's/$/:/')
-    mapfile -t COMPREPLY < <(compgen -W "$ids" -- "$cur"; compgen -f -- "$cur")
-    [[ ${COMPREPLY[0]} == *: ]] && compopt -o nospace
-  else
-    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    kind=${words// /,}
   fi
+  local found='' files=''
+  case $kind in
+    @none) ;;
+    @file) files=yes ;;
+    @path) found=$(atoll ps -q 2>/dev/null | sed 's/$/:/') files=yes ;;
+    @id) found=$(atoll ps -q 2>/dev/null) ;;
+    @template) found=$(atoll template list -q 2>/dev/null) ;;
+    @key) found=$(atoll key list 2>/dev/null | sed '1d; s/ .*//') ;;
+    *) found=${kind//,/ } ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$found" -- "$cur"; [[ -z $files ]] || compgen -f -- "$cur")
+  [[ -z $files ]] || compopt -o filenames 2>/dev/null
+  [[ ${COMPREPLY[0]} != *: ]] || compopt -o nospace 2>/dev/null
 }
 complete -F _atoll atoll
 )SH";
 
 constexpr char kZshTail[] = R"SH(  esac
-  if [[ $words[CURRENT-1] == (--template|-T) ]]; then
-    compadd -- ${(f)"$(atoll template list -q 2>/dev/null)"}
+  local wanted=''
+  for word in $values; do
+    [[ ${word%%=*} == $words[CURRENT-1] ]] && wanted=${word#*=}
+  done
+  if [[ -n $wanted ]]; then
+    kind=$wanted
   elif [[ $words[CURRENT] == -* ]]; then
     _describe -o option options
+    return
   elif (( $#commands )); then
     _describe command commands
-  elif [[ $operand == id ]]; then
-    compadd -- ${(f)"$(atoll ps -q 2>/dev/null)"}
-  elif [[ $operand == path ]]; then
-    compadd -S: -- ${(f)"$(atoll ps -q 2>/dev/null)"}
-    _files
-  else
-    _files
+    return
   fi
+  case $kind in
+    @none) ;;
+    @file) _files ;;
+    @path) compadd -S: -- ${(f)"$(atoll ps -q 2>/dev/null)"}; _files ;;
+    @id) compadd -- ${(f)"$(atoll ps -q 2>/dev/null)"} ;;
+    @template) compadd -- ${(f)"$(atoll template list -q 2>/dev/null)"} ;;
+    @key) compadd -- ${(f)"$(atoll key list 2>/dev/null | sed '1d; s/ .*//')"} ;;
+    *) compadd -- ${(s:,:)kind} ;;
+  esac
 }
 if [[ $funcstack[1] == _atoll ]]; then _atoll "$@"; else compdef _atoll atoll; fi
 )SH";
@@ -118,7 +169,7 @@ std::string walk_cases(const std::vector<Node>& nodes, const char* indent) {
     std::size_t space = node.path.rfind(' ');
     std::string before = space == std::string::npos ? "" : node.path.substr(0, space);
     std::string last = space == std::string::npos ? node.path : node.path.substr(space + 1);
-    out += fmt::format("{}'{} {}') path='{}' ;;\n", indent, before, last, node.path);
+    out += fmt::format("{}'{} {}') walked='{}' ;;\n", indent, before, last, node.path);
   }
   return out;
 }
@@ -128,10 +179,11 @@ std::string walk_cases(const std::vector<Node>& nodes, const char* indent) {
 std::string bash_completion(const CLI::App& root) {
   std::vector<Node> nodes;
   collect(root, "", nodes);
-  std::string out = kBashHead + walk_cases(nodes, "      ") + "    esac\n  done\n  case $path in\n";
+  std::string out = kBashHead + walk_cases(nodes, "      ") + "    esac\n  done\n  case $walked in\n";
   for (const Node& node : nodes) {
-    out += fmt::format("    '{}') words='{}' options='{}' operand='{}' ;;\n", node.path, names_of(node.words),
-                       names_of(node.options), node.positional);
+    out += fmt::format("    '{}') words='{}' options='{}' values='{}' kind='{}' ;;\n", node.path,
+                       names_of(node.words), names_of(node.options), fmt::join(node.values, " "),
+                       node.positional);
   }
   return out + kBashTail;
 }
@@ -141,11 +193,13 @@ std::string zsh_completion(const CLI::App& root) {
   collect(root, "", nodes);
   std::string out =
       "#compdef atoll\n# zsh completion for atoll. Load it with: source <(atoll completion zsh)\n_atoll() {\n"
-      "  local path='' word i operand=''\n  local -a commands options\n"
-      "  for ((i = 2; i < CURRENT; i++)); do\n    word=$words[i]\n    case \"$path $word\" in\n" +
-      walk_cases(nodes, "      ") + "    esac\n  done\n  case $path in\n";
+      // Not 'path': in zsh that is the list of folders with programs.
+      "  local walked='' word i kind=''\n  local -a commands options values\n"
+      "  for ((i = 2; i < CURRENT; i++)); do\n    word=$words[i]\n    case \"$walked $word\" in\n" +
+      walk_cases(nodes, "      ") + "    esac\n  done\n  case $walked in\n";
   for (const Node& node : nodes) {
-    out += fmt::format("    '{}') operand='{}'\n      commands=(", node.path, node.positional);
+    out += fmt::format("    '{}') kind='{}'\n      values=({})\n      commands=(", node.path, node.positional,
+                       quoted(node.values));
     for (const auto& [name, text] : node.words) out += fmt::format("'{}:{}' ", name, zsh_text(text));
     out += ")\n      options=(";
     for (const auto& [name, text] : node.options) out += fmt::format("'{}:{}' ", name, zsh_text(text));
