@@ -2,6 +2,7 @@
 #include "apps/cli/bring_up.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -123,6 +124,30 @@ std::string dying_daemon(const SupervisorState& before, const SupervisorState& n
   return {};
 }
 
+// `config` as asked becomes what really runs, and the difference is told. The daemons keep the settings that
+// they were started with.
+Result<void> take_running_settings(const SupervisorState& state, Config& config, const Tell& tell) {
+  if (state.flags.empty()) {  // started by an older version
+    if (!state.listen.empty()) config.listen = state.listen;
+    return success();
+  }
+  TRY(Config running, config_of_flags(state.flags));
+  if (running.instance != config.instance || running.data_dir != config.data_dir) {
+    return make_error(Code::kConflict, "{} is the run directory of instance '{}', which runs with data in {}",
+                      config.run_dir, running.instance, running.data_dir)
+        .with_hint("name another --run-dir, or that instance and its --data-dir");
+  }
+  Config asked = config;
+  config = running;
+  config.ready_sandboxes = asked.ready_sandboxes;
+  config.base_template = asked.base_template;
+  std::vector<std::string> differ = settings_that_differ(running, asked);
+  if (differ.empty()) return success();
+  tell(fmt::format("it runs with other settings than asked for: {}", fmt::join(differ, " ")));
+  tell("to change them: 'sudo atoll down --keep', then 'atoll up' again; sandboxes go on");
+  return success();
+}
+
 }  // namespace
 
 Result<void> ensure_user(const Config& config, const Tell& tell) {
@@ -161,7 +186,7 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
   auto state = load_state(config.run_dir);
   if (state.ok() && is_running(state->process)) {
     started.was_running = true;
-    if (!state->listen.empty()) started.config.listen = state->listen;
+    TRY_VOID(take_running_settings(*state, started.config, tell));
     return started;
   }
   if (run_by_others(config)) {
@@ -198,6 +223,7 @@ Result<Target> bootstrap_target(const Config& config) {
   target.api_key = Secret(std::string(trim(split(key, '\n').front())));
   target.ca_file = config.data_dir + "/control/tls/ca.pem";
   target.run_dir = config.run_dir;
+  target.data_dir = config.data_dir;
   TRY(Url url, parse_url(target.api_url));
   bool has_port = config.domain.find(':') != std::string::npos;
   target.domain = has_port ? config.domain : fmt::format("{}:{}", config.domain, url.port);

@@ -79,7 +79,9 @@ json::value findings_json(const std::vector<Finding>& findings) {
 }
 
 Result<int> doctor(const Options& options, const Globals& globals) {
-  TRY(Config config, resolve_config(options.machine, globals));
+  MachineOptions machine = options.machine;
+  recall_folders(machine, globals.instance);
+  TRY(Config config, resolve_config(machine, globals));
   std::vector<Finding> findings = probe_kernel(config);  // forks, so before the session has a thread
   for (Finding& finding : probe_machine(config)) findings.push_back(std::move(finding));
   TRY(int asked,

@@ -18,15 +18,16 @@ constexpr char kExamples[] =
     "  # stop everything; what is kept in the data directory stays\n"
     "  sudo atoll down\n"
     "  # for an upgrade: sandboxes go on, the next 'atoll up' serves them again\n"
-    "  sudo atoll down --keep && sudo apt-get install atoll && sudo atoll up";
+    "  sudo atoll down --keep && sudo apt-get install ./atoll_*.deb && sudo atoll up";
 
 struct Options {
   MachineOptions machine;
   bool keep = false;
 };
 
-void show(const DownReport& report, bool keep) {
-  if (!report.was_running && report.stopped_sandboxes == 0) print_note("Atoll was not running");
+void show(const DownReport& report, const std::string& run_dir, bool keep) {
+  if (!report.was_running && report.stopped_sandboxes == 0)
+    print_note("Atoll was not running, as far as " + run_dir + " tells");
   for (const std::string& name : report.stopped_daemons) write_out("stopped " + name + "\n");
   if (report.stopped_sandboxes > 0)
     write_out("stopped " + format_count(report.stopped_sandboxes, "sandbox") + "\n");
@@ -41,7 +42,9 @@ void show(const DownReport& report, bool keep) {
 
 Result<int> down(const Options& options, const Globals& globals) {
   TRY_VOID(require_root("atoll down"));
-  TRY(Config config, resolve_config(options.machine, globals));
+  MachineOptions machine = options.machine;
+  recall_folders(machine, globals.instance);
+  TRY(Config config, resolve_config(machine, globals));
   Progress progress("atoll down");
   TRY(DownReport report, take_down(config, options.keep ? Sandboxes::kKeep : Sandboxes::kStop,
                                    [&](const std::string& step) { progress.update(step); }));
@@ -53,7 +56,7 @@ Result<int> down(const Options& options, const Globals& globals) {
                              {"kept_sandboxes", report.kept_sandboxes},
                              {"left_over", json::value_from(report.leftovers)}}));
   } else {
-    show(report, options.keep);
+    show(report, config.run_dir, options.keep);
   }
   return report.leftovers.empty() ? kExitOk : kExitUnhealthy;
 }

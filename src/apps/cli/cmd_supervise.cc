@@ -23,6 +23,7 @@ Result<int> run_supervisor(const MachineOptions& machine, const Globals& globals
   told.listen = config.listen;
   told.slot_first = config.slot_first;
   told.slot_count = config.slot_count;
+  told.flags = config_flags(config);
   TRY_VOID(supervise({config.run_dir, std::move(told), std::move(daemons)}));
   return kExitOk;
 }

@@ -116,10 +116,26 @@ Task<Result<int>> register_it(Session& session, std::string instance, Registrati
   co_return changed ? 1 : 0;
 }
 
+// Whether the one that the build is for answers, and to an administrator: known before minutes of work.
+Result<void> look_for_atoll(const Globals& globals) {
+  auto ask = [&](Session& session) -> Task<Result<int>> {
+    CO_TRY(auto api, ApiClient::open(session, globals.instance));
+    CO_TRY(ApiReply status, co_await api->call("GET", "/v1/status"));
+    co_return status.status;
+  };
+  TRY_VOID(Session().run(ask));
+  return success();
+}
+
 Result<int> build(const Options& options, const Globals& globals) {
   TRY_VOID(require_root("atoll template build"));
   TRY(Registration registration, make_registration(options));
-  TRY(Config config, resolve_config(options.machine, globals));
+  TRY_VOID(look_for_atoll(globals));
+  TRY(Target target, find_target(globals.instance));
+  MachineOptions machine = options.machine;
+  // A build belongs into the folder of the installation that it is registered with.
+  if (machine.data_dir.empty()) machine.data_dir = target.data_dir;
+  TRY(Config config, resolve_config(machine, globals));
   std::error_code failure;
   std::string from = std::filesystem::absolute(options.from, failure).string();
   Progress progress(fmt::format("building the template '{}'", options.name));

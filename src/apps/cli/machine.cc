@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include <CLI/CLI.hpp>
 
+#include "apps/cli/target.h"
 #include "net/tcp.h"
 #include "sys/files.h"
 
@@ -125,6 +127,62 @@ std::vector<std::string> config_flags(const Config& config) {
                                  fmt::format("{}", config.ready_sandboxes)};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   return flags;
+}
+
+Result<Config> config_of_flags(const std::vector<std::string>& flags) {
+  MachineOptions options;
+  options.no_config = true;
+  Globals globals;
+  Commands commands;
+  CLI::App& app = commands.add(nullptr, "flags", "", "", nullptr);
+  app.add_option("--instance", globals.instance);
+  add_machine_options(commands, app, options, Declare::kAll);
+  try {
+    app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));  // CLI11 takes the last word first
+  } catch (const CLI::Error& failure) {
+    return make_error(Code::kCorrupt, "flags that are not ours: {}", failure.what());
+  }
+  return resolve_config(options, globals);
+}
+
+std::vector<std::string> settings_that_differ(const Config& running, const Config& asked) {
+  std::vector<std::string> differ;
+  auto compare = [&](const char* flag, const auto& runs, const auto& wanted) {
+    if (runs != wanted) differ.push_back(fmt::format("{} {}", flag, runs));
+  };
+  auto serves = [](const std::vector<std::string>& list, const std::string& address) {
+    bool any_port = address.ends_with(":0");
+    std::string front = address.substr(0, address.rfind(':') + 1);
+    return std::any_of(list.begin(), list.end(), [&](const std::string& one) {
+      return any_port ? one.starts_with(front) : one == address;
+    });
+  };
+  bool all_served = std::all_of(asked.listen.begin(), asked.listen.end(),
+                                [&](const std::string& one) { return serves(running.listen, one); });
+  // One more than asked may be the loopback address that ensure_local_address() adds.
+  bool others = std::any_of(running.listen.begin(), running.listen.end(), [&](const std::string& one) {
+    return reach_of(one) != 2 && !serves(asked.listen, one) &&
+           !serves(asked.listen, one.substr(0, one.rfind(':')) + ":0");
+  });
+  if (!all_served || others) {
+    for (const std::string& one : running.listen) differ.push_back("--listen " + one);
+  }
+  auto plain = [](Plain where) { return where == Plain::kAnywhere ? "anywhere" : "loopback"; };
+  compare("--plain", std::string(plain(running.plain)), std::string(plain(asked.plain)));
+  compare("--domain", running.domain, asked.domain);
+  compare("--user", running.user, asked.user);
+  compare("--slot-first", running.slot_first, asked.slot_first);
+  compare("--slot-count", running.slot_count, asked.slot_count);
+  return differ;
+}
+
+void recall_folders(MachineOptions& options, const std::string& instance) {
+  bool told = !options.config_path.empty() || !options.data_dir.empty() || !options.run_dir.empty();
+  if (instance.empty() || told) return;
+  auto target = find_target(instance);
+  if (!target.ok() || target->run_dir.empty() || target->data_dir.empty()) return;
+  options.data_dir = target->data_dir;
+  options.run_dir = target->run_dir;
 }
 
 Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {

@@ -27,6 +27,14 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals);
 // The options that give exactly `config` again, for the supervisor that we start.
 std::vector<std::string> config_flags(const Config& config);
+// What config_flags() wrote; a flag that is not there keeps its default.
+Result<Config> config_of_flags(const std::vector<std::string>& flags);
+// How an instance that runs with `running` differs from what is `asked`, one "--flag value" for each
+// difference: the running value. What is registered with templates (--ready) is not of the daemons.
+std::vector<std::string> settings_that_differ(const Config& running, const Config& asked);
+// For the commands that are told an instance by name: its folders, as `atoll up` noted them for this user,
+// where neither flags nor --config say others.
+void recall_folders(MachineOptions& options, const std::string& instance);
 
 // The daemons of one instance in the order of starting, with their flags and logs. kNotFound when a program
 // is missing.

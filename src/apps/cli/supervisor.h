@@ -38,6 +38,7 @@ struct SupervisorState {
   std::vector<std::string> listen;  // where control serves
   std::uint32_t slot_first = 0;     // of the runner
   std::uint32_t slot_count = 0;
+  std::vector<std::string> flags;  // the whole configuration, as config_flags() writes it
   std::vector<DaemonState> daemons;
 };
 std::string supervisor_state_path(const std::string& run_dir);
@@ -56,7 +57,7 @@ inline constexpr int kHoldControl =
 
 struct SupervisorOptions {
   std::string run_dir;
-  SupervisorState told;             // what is only told on in the state: addresses and slots
+  SupervisorState told;             // what is only told on in the state: addresses, slots, flags
   std::vector<DaemonSpec> daemons;  // in the order of starting
 };
 // Runs until told to stop. kConflict when another supervisor holds the run directory.

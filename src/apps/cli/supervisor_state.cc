@@ -18,6 +18,16 @@ ProcessId process_of(const json::value& value) {
           static_cast<std::uint64_t>(number_at(value, "start_ticks"))};
 }
 
+std::vector<std::string> words_at(const json::value& value, std::string_view key) {
+  std::vector<std::string> words;
+  const json::value* list = find_at(value, key);
+  if (list == nullptr || !list->is_array()) return words;
+  for (const json::value& word : list->as_array()) {
+    if (word.is_string()) words.emplace_back(std::string_view(word.as_string()));
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string supervisor_state_path(const std::string& run_dir) { return run_dir + "/supervisor.json"; }
@@ -35,6 +45,7 @@ std::string state_json(const SupervisorState& state) {
   root["slot_first"] = state.slot_first;
   root["slot_count"] = state.slot_count;
   root["listen"] = json::value_from(state.listen);
+  root["flags"] = json::value_from(state.flags);
   root["daemons"] = std::move(daemons);
   return json::serialize(root) + "\n";
 }
@@ -50,12 +61,8 @@ Result<SupervisorState> parse_state(std::string_view text) {
   state.process = process_of(root);
   state.slot_first = static_cast<std::uint32_t>(number_at(root, "slot_first"));
   state.slot_count = static_cast<std::uint32_t>(number_at(root, "slot_count"));
-  const json::value* listen = find_at(root, "listen");
-  if (listen != nullptr && listen->is_array()) {
-    for (const json::value& address : listen->as_array()) {
-      if (address.is_string()) state.listen.emplace_back(std::string_view(address.as_string()));
-    }
-  }
+  state.listen = words_at(root, "listen");
+  state.flags = words_at(root, "flags");
   for (const json::value& item : daemons->as_array()) {
     DaemonState daemon;
     daemon.name = text_at(item, "name");

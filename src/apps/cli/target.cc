@@ -103,7 +103,8 @@ std::string credentials_json(const Credentials& credentials) {
                                    {"api_key", target.api_key.reveal()},
                                    {"ca_file", target.ca_file},
                                    {"domain", target.domain},
-                                   {"run_dir", target.run_dir}};
+                                   {"run_dir", target.run_dir},
+                                   {"data_dir", target.data_dir}};
   }
   json::object root{{"version", 1}, {"current", credentials.current}, {"instances", std::move(instances)}};
   return json::serialize(root) + "\n";
@@ -130,6 +131,7 @@ Result<Credentials> parse_credentials(std::string_view text) {
     target.ca_file = text_of(*entry, "ca_file");
     target.domain = text_of(*entry, "domain");
     target.run_dir = text_of(*entry, "run_dir");
+    target.data_dir = text_of(*entry, "data_dir");
     credentials.instances.emplace(std::string(item.key()), std::move(target));
   }
   return credentials;

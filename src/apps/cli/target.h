@@ -20,6 +20,7 @@ struct Target {
   std::string ca_file;  // PEM of the authority to trust for https; empty: the system's
   std::string domain;   // names of sandboxes, with the port: "atoll.localhost:7400"
   std::string run_dir;  // of an installation on this machine; empty: elsewhere
+  std::string data_dir;
 };
 
 // "http://127.0.0.1:7400": scheme http or https, no user, no query. The port defaults by scheme.
