@@ -28,7 +28,7 @@ constexpr std::size_t kPruneStep = 2'000;
 Error no_such(const std::string& id) {
   return make_error(Code::kNotFound, "sandbox '{}' not found", id)
       .with_word("sandbox_not_found")
-      .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
+      .with_hint("it may have reached its timeout or been killed; 'atoll ps' lists those that run");
 }
 
 Amounts host_limit(const ServiceOptions& options) {

@@ -38,6 +38,17 @@ def a_second_up_says_that_atoll_runs(world):
 
 
 @test
+def up_tells_which_settings_are_not_in_force(world):
+    before = world.ok("env", "--tls")
+    done = world.run("up", *world.start, "--domain", "other.example", "--plain", "anywhere")
+    assert done.returncode == 0 and b"other settings than asked for: --plain loopback --domain atoll.localhost" in done.stderr, done.stderr
+    assert world.ok("env", "--tls") == before, "what is noted for the user is what runs"
+    assert b"other settings" not in world.run("up", *world.start).stderr
+    taken = world.run("up", "--instance", "cli2", *world.start[2:])
+    assert taken.returncode == 125 and b"run directory of instance 'cli'" in taken.stderr, taken.stderr
+
+
+@test
 def up_stores_the_key_for_its_user_only(world):
     path = world.folder + "/home/.config/atoll/credentials.json"
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -70,6 +81,7 @@ def the_command_works_over_tls(world):
     environment["ATOLL_CA_FILE"] = ""
     refused = subprocess.run([ATOLL, "ps"], capture_output=True, env=environment)
     assert refused.returncode == 125, "a certificate that nobody vouches for must be refused"
+    assert b"ATOLL_CA_FILE" in refused.stderr, refused.stderr
 
 
 @test
@@ -198,6 +210,18 @@ def logs_tell_of_the_life(world):
     world.ok("top", "--once")
     world.ok("kill", "--all")
     assert world.sandboxes() == []
+
+
+@test
+def logs_that_are_followed_end_with_the_end(world):
+    sandbox = world.create()
+    process = world.spawn("logs", "-f", sandbox)
+    assert b"sandbox created" in process.stdout.readline()
+    world.ok("kill", sandbox)
+    rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 0 and b"event=sandbox.ended" in rest, rest
+    absent = world.run("logs", "izzzzzzzzzzzzzzzzzzzz")
+    assert absent.returncode == 125 and b"there is no sandbox izzzz" in absent.stderr, absent.stderr
 
 
 @test
@@ -330,13 +354,24 @@ def keys_are_made_and_revoked(world):
     assert "ci" in world.ok("key", "list") and made["key"] not in world.ok("key", "list")
     world.ok("key", "revoke", made["id"])
     refused = subprocess.run([ATOLL, "ps"], capture_output=True, env=environment)
-    assert refused.returncode == 125 and b"key" in refused.stderr, refused.stderr
+    assert refused.returncode == 125 and b"ATOLL_API_KEY" in refused.stderr, refused.stderr
 
 
 @test
 def templates_are_listed(world):
     assert "base" in world.ok("template", "list", "-q").split()
     assert world.run("template", "remove", "no-such").returncode == 125
+
+
+@test
+def template_build_goes_into_the_folder_of_its_installation(world):
+    tree = world.folder + "/rootfs"
+    os.makedirs(tree + "/bin")
+    shutil.copy("/bin/sh", tree + "/bin/sh")
+    made = json.loads(world.ok("template", "build", "mine", "--from", tree, "--json"))  # no --data-dir
+    assert os.path.exists(f"{world.folder}/data/templates/{made['build']}/root.erofs")
+    assert "mine" in world.ok("template", "list", "-q").split()
+    world.ok("template", "remove", "mine")
 
 
 # ---- failures ----
@@ -383,7 +418,10 @@ def a_sandbox_that_ends_is_told(world):
 def wrong_use_is_refused_with_a_hint(world):
     for words, hint in ((["statsu"], b"did you mean 'status'"), (["run", "--tempalte", "x", "ls"], b"did you mean '--template'"),
                         (["exec", "nonsense", "ls"], b"not a sandbox id"), (["cp", "a", "b"], b"no operand is in a sandbox"),
-                        (["create", "--lifetime", "soon"], b"not a duration"), (["up", "--listen", "nowhere"], b"--listen")):
+                        (["create", "--lifetime", "soon"], b"not a duration"), (["up", "--listen", "nowhere"], b"--listen"),
+                        (["create", "--lifetime", "0"], b"the lifetime in seconds must be from 1 to 86400"),
+                        (["logs", "--level", "loud", "x"], b"{debug,info,warn,error}"),
+                        (["shell", "izzzzzzzzzzzzzzzzzzzz"], b"atoll exec"), (["--json", "ps"], b"behind the command")):
         done = world.run(*words)
         assert done.returncode == 125 and hint in done.stderr, (words, done.stderr)
     config = world.folder + "/bad.toml"
@@ -451,6 +489,15 @@ def up_keeps_no_descriptor_of_its_caller(world):
     os.close(writer)
     assert select.select([reader], [], [], 30)[0] and os.read(reader, 1) == b"", "a daemon holds the caller's pipe"
     os.close(reader)
+
+
+@test
+def down_and_doctor_know_an_instance_by_its_name(world):
+    world.ok("down", "--instance", "cli")  # no folders
+    assert not os.path.exists(world.folder + "/run/supervisor.json")
+    findings = {item["name"]: item["detail"] for item in json.loads(world.ok("doctor", "--json", "--instance", "cli"))}
+    assert findings["data directory"] == world.folder + "/data"
+    world.ok("up", *world.start)
 
 
 @test

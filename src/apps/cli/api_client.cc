@@ -37,10 +37,13 @@ Result<std::string> resolve(const std::string& host) {
 }
 
 Error unreachable(Error error, const Url& url) {
+  bool distrusted = error.message().find("certificate verify failed") != std::string::npos;
   return std::move(error)
       .context(fmt::format("cannot reach Atoll at {}", url.authority()))
       .with_word("unreachable")
-      .with_hint("is it running? try 'atoll status', or start it with 'sudo atoll up'");
+      .with_hint(distrusted
+                     ? "set ATOLL_CA_FILE to its authority's certificate, which 'atoll ca --pem' prints there"
+                     : "is it running? try 'atoll status', or start it with 'sudo atoll up'");
 }
 
 Code code_of_status(int status) {
@@ -63,10 +66,11 @@ Code code_of_status(int status) {
   }
 }
 
-std::string default_hint(int status) {
-  if (status == 401) return "the API key is not accepted; run 'sudo atoll up' again, or check ATOLL_API_KEY";
-  return "";
-}
+// The server's hint speaks to programmers of HTTP clients.
+constexpr char kKeyHint[] =
+    "keys come from ATOLL_API_KEY or E2B_API_KEY where an address is set, too, else from what 'sudo atoll "
+    "up' "
+    "has stored; run it again to store a good one";
 
 }  // namespace
 
@@ -106,10 +110,14 @@ Error error_of_answer(int status, std::string_view body, std::string_view what) 
   boost::system::error_code failure;
   json::value parsed = json::parse(body, failure);
   if (failure) parsed = nullptr;
-  std::string message = printable(text_at(parsed, "message", fmt::format("the server answered {}", status)));
-  std::string hint = printable(text_at(parsed, "hint", default_hint(status)));
+  std::string told = printable(text_at(parsed, "message"));
+  // Which call it was helps with our own failures; what the person did wrong is told in full by the message.
+  bool own_words = status < 500 && !told.empty();
+  if (told.empty()) told = fmt::format("the server answered {}", status);
+  std::string message = own_words ? told : fmt::format("{}: {}", what, told);
+  std::string hint = status == 401 ? kKeyHint : printable(text_at(parsed, "hint"));
   std::string word = printable(text_at(parsed, "error_code", text_at(parsed, "code")));
-  return Error(code_of_status(status), fmt::format("{}: {}", what, message)).with_word(word).with_hint(hint);
+  return Error(code_of_status(status), std::move(message)).with_word(word).with_hint(hint);
 }
 
 Result<std::shared_ptr<ApiClient>> ApiClient::open(Session& session, const std::string& instance) {

@@ -25,6 +25,9 @@ constexpr char kExamples[] =
     "  atoll logs --level warn --json iabcdefghij0123456789";
 
 constexpr Steady::duration kPoll = std::chrono::seconds(1);
+// A sandbox is out of the list of living ones before the kernel has let go of it and its end is written down.
+constexpr Steady::duration kEndLimit = std::chrono::seconds(20);
+constexpr Steady::duration kEndPoll = std::chrono::milliseconds(100);
 constexpr int kPage = 1000;
 
 struct Options {
@@ -60,6 +63,7 @@ void show(const json::value& entry, bool as_json) {
 struct Position {
   std::int64_t cursor = 0;
   std::vector<std::string> shown;  // serialised entries of the cursor's millisecond
+  bool ended = false;              // the entry that tells of the sandbox's end was shown
 };
 
 Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Options& options, bool as_json,
@@ -68,7 +72,14 @@ Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Option
                                  options.sandbox, kPage, at.cursor);
   if (!options.level.empty()) path += "&level=" + http::percent_encode(options.level);
   if (!options.search.empty()) path += "&search=" + http::percent_encode(options.search);
-  CO_TRY(ApiReply reply, co_await api->call("GET", path));
+  auto answer = co_await api->call("GET", path);
+  if (!answer.ok() && answer.error().code() == Code::kNotFound) {
+    co_return make_error(Code::kNotFound, "there is no sandbox {}, and none has ended lately",
+                         options.sandbox)
+        .with_hint("list those that run with 'atoll ps'");
+  }
+  if (!answer.ok()) co_return std::move(answer).error();
+  const ApiReply& reply = *answer;
   const json::value* logs = find_at(reply.body, "logs");
   std::size_t count = 0;
   if (logs == nullptr || !logs->is_array()) co_return count;
@@ -82,10 +93,25 @@ Task<Result<std::size_t>> show_page(std::shared_ptr<ApiClient> api, const Option
       at.shown.clear();
     }
     at.shown.push_back(std::move(text));
+    const json::value* fields = find_at(entry, "fields");
+    if (fields != nullptr && text_at(*fields, "event") == "sandbox.ended") at.ended = true;
     show(entry, as_json);
     ++count;
   }
   co_return count;
+}
+
+// Goes on until the end is shown, or is not told in time.
+Task<Result<void>> show_end(std::shared_ptr<ApiClient> api, const Options& options, bool as_json,
+                            Position& at) {
+  auto deadline = Steady::now() + kEndLimit;
+  for (;;) {
+    auto count = co_await show_page(api, options, as_json, at);
+    if (!count.ok()) co_return std::move(count).error();
+    bool filtered = !options.level.empty() || !options.search.empty();
+    if (at.ended || filtered || Steady::now() > deadline) co_return success();
+    co_await async::sleep_for(kEndPoll);
+  }
 }
 
 Task<Result<int>> logs(Session& session, const Options& options, const Globals& globals) {
@@ -99,12 +125,11 @@ Task<Result<int>> logs(Session& session, const Options& options, const Globals& 
     auto count = co_await show_page(api, options, globals.json, at);
     if (!count.ok()) co_return std::move(count).error();
     if (*count >= kPage / 2) continue;
-    if (!options.follow) co_return kExitOk;
+    if (!options.follow || at.ended) co_return kExitOk;
     std::string path = "/sandboxes/" + options.sandbox;
     auto alive = co_await api->call("GET", path);
     if (!alive.ok() && alive.error().code() == Code::kNotFound) {
-      auto last = co_await show_page(api, options, globals.json, at);
-      if (!last.ok()) co_return std::move(last).error();
+      CO_TRY_VOID(co_await show_end(api, options, globals.json, at));
       co_return kExitOk;
     }
     co_await async::sleep_for(kPoll);
@@ -120,8 +145,9 @@ void register_logs(Commands& commands) {
                                  return Session().run([&](Session& s) { return logs(s, *options, globals); });
                                });
   app.add_flag("-f,--follow", options->follow, "go on until the sandbox ends");
-  app.add_option("--level", options->level, "at least this level: debug, info, warn, error")
-      ->type_name("LEVEL");
+  app.add_option("--level", options->level, "at least this level")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
   app.add_option("--search", options->search, "only entries that hold this text")->type_name("TEXT");
   app.add_option("ID", options->sandbox, "the sandbox")->required();
 }

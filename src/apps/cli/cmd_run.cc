@@ -124,7 +124,8 @@ Result<void> want_terminal(bool wanted, AttachOptions& attach) {
   auto size = terminal_size(STDIN_FILENO);
   if (!size || !is_terminal(STDIN_FILENO)) {
     return make_error(Code::kInvalid, "standard input is no terminal")
-        .with_hint("leave -t out, or run it from a terminal");
+        .with_hint(
+            "run it from a terminal; 'atoll exec' and 'atoll run' work without one when -t is left out");
   }
   attach.terminal = true;
   attach.spec.terminal = size;

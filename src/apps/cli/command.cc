@@ -48,6 +48,13 @@ std::vector<std::string> subcommand_words(const CLI::App& app) {
   return words;
 }
 
+// What CLI11 says, where that is not how a person would.
+std::string plain_words(const CLI::Error& failure) {
+  std::string text = failure.what();
+  std::size_t colon = text.find(": At Most 1 required");
+  return colon == std::string::npos ? text : text.substr(0, colon) + " may be given only once";
+}
+
 }  // namespace
 
 Commands::Commands() : root_(std::make_unique<CLI::App>(kRootHelp, "atoll")) {
@@ -115,6 +122,7 @@ Error Commands::unknown_word(CLI::App& where, const std::string& word) {
   std::string meant =
       suggest(option ? strip_dashes(word) : word, option ? option_words(where) : subcommand_words(where));
   std::string help = fmt::format("see '{} --help'", full_name(where));
+  if (option && where.get_parent() == nullptr) help = "options stand behind the command; " + help;
   std::string hint =
       meant.empty() ? help : fmt::format("did you mean '{}{}'? {}", option ? "--" : "", meant, help);
   const char* what = option ? "option" : !subcommand_words(where).empty() ? "command" : "argument";
@@ -170,6 +178,10 @@ Result<void> Commands::parse(std::vector<std::string> arguments) {
 
 int Commands::run(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "--version") arguments.front() = "version";
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
   bool as_json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     auto parsed = parse(std::move(arguments));
@@ -181,7 +193,7 @@ int Commands::run(std::vector<std::string> arguments) {
     write_out(root_->help());
     return kExitOk;
   } catch (const CLI::Error& failure) {
-    auto error = make_error(Code::kInvalid, "{}: {}", full_name(deepest()), printable(failure.what()))
+    auto error = make_error(Code::kInvalid, "{}", printable(plain_words(failure)))
                      .with_word("usage")
                      .with_hint(fmt::format("see '{} --help'", full_name(deepest())));
     print_error(error, as_json);

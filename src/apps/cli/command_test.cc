@@ -11,6 +11,7 @@
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/guest_client.h"
 #include "apps/cli/help.h"
+#include "apps/cli/shell_quote.h"
 #include "apps/cli/terminal.h"
 
 namespace atl::cli {
@@ -75,6 +76,20 @@ TEST_F(CommandTest, NamesOfOurCommandsAreNothingSpecialInTheRest) {
   EXPECT_THAT(words_, ElementsAre("ls", "key", "create"));
   EXPECT_EQ(run({"run", "run", "run"}), 7);
   EXPECT_THAT(words_, ElementsAre("run", "run"));
+}
+
+TEST_F(CommandTest, HelpIsACommandToo) {
+  EXPECT_EQ(run({"help", "run"}), 0);
+  EXPECT_THAT(out_, HasSubstr("atoll run"));
+  EXPECT_EQ(run({"help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("COMMAND"));
+}
+
+TEST_F(CommandTest, WrongUseIsToldInPlainWords) {
+  EXPECT_EQ(run({"--json", "ls"}), kExitAtoll);
+  EXPECT_THAT(err_, HasSubstr("options stand behind the command"));
+  EXPECT_EQ(run({"run", "-T", "a", "-T", "b", "ls"}), kExitAtoll);
+  EXPECT_THAT(err_, HasSubstr("atoll: --template may be given only once"));
 }
 
 TEST_F(CommandTest, DoubleDashEndsOurOptionsOnce) {
@@ -154,8 +169,34 @@ TEST(Completion, KnowsEverySubcommandAndItsOptions) {
       EXPECT_EQ(script.find("'" + app->get_name() + "'") == std::string::npos, hidden) << app->get_name();
     }
     EXPECT_THAT(script, HasSubstr("--no-stdin"));
-    EXPECT_THAT(script, HasSubstr("path='template build'"));
+    EXPECT_THAT(script, HasSubstr("walked='template build'"));
+    EXPECT_THAT(script, HasSubstr("--plain=loopback,anywhere"));
+    EXPECT_THAT(script, HasSubstr("-T=@template"));
+    EXPECT_EQ(script.find("--no-config"), std::string::npos) << "what --help hides is offered";
   }
+  EXPECT_EQ(zsh_completion(commands.root()).find("path="), std::string::npos)
+      << "a variable 'path' takes zsh's list of programs away";
+}
+
+TEST(Completion, BashOffersWhatFits) {
+  Commands commands;
+  register_all(commands);
+  auto offered = [&](const std::string& words) {
+    std::string script = bash_completion(commands.root()) + "COMP_WORDS=(atoll " + words +
+                         "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _atoll; "
+                         "echo \"${COMPREPLY[*]}\"";
+    std::unique_ptr<FILE, int (*)(FILE*)> shell(::popen(("bash -c " + shell_quote(script)).c_str(), "r"),
+                                                &::pclose);
+    char line[4096] = "";
+    return std::string(std::fgets(line, sizeof line, shell.get()) != nullptr ? line : "");
+  };
+  EXPECT_EQ(offered("ke"), "key\n");
+  EXPECT_EQ(offered("key ''"), "create list revoke\n");
+  EXPECT_EQ(offered("key create --role ''"), "member admin\n");
+  EXPECT_EQ(offered("logs --level w"), "warn\n");
+  EXPECT_EQ(offered("completion ''"), "bash zsh\n");
+  EXPECT_EQ(offered("up --config /etc/hostn"), "/etc/hostname\n");
+  EXPECT_EQ(offered("ps --instance ''"), "\n") << "ids do not fit there";
 }
 
 TEST(EnvLines, QuotesForTheShellAndUnsetsWhatWouldWin) {

@@ -17,7 +17,10 @@ json::value create_body(const CreateOptions& options) {
   return body;
 }
 
-Error about_template(Error error, const std::string& name) {
+Error about_create(Error error, const std::string& name) {
+  if (constexpr std::string_view kAboutTime = "timeout: "; error.message().starts_with(kAboutTime)) {
+    return make_error(error.code(), "the lifetime in seconds {}", error.message().substr(kAboutTime.size()));
+  }
   if (error.code() != Code::kNotFound) return error;
   return make_error(Code::kNotFound, "there is no template '{}'", printable(name))
       .with_word("template_not_found")
@@ -30,7 +33,7 @@ Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiCli
                                                           CreateOptions options, std::string user) {
   json::value body = create_body(options);
   auto reply = co_await api->call("POST", "/v2/sandboxes", std::move(body));
-  if (!reply.ok()) co_return about_template(std::move(reply).error(), options.template_name);
+  if (!reply.ok()) co_return about_create(std::move(reply).error(), options.template_name);
   std::string id = text_at(reply->body, "sandboxID");
   if (!model::valid_sandbox_id(id))
     co_return make_error(Code::kCorrupt, "the answer to create has no sandbox id");
