@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // atoll env: shell lines that point any E2B client at this installation.
+#include <netdb.h>
+
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
@@ -22,6 +24,16 @@ struct Options {
   bool tls = false;
 };
 
+// Names below localhost are this machine (RFC 6761), but the C library asks a name server for them.
+bool finds_names(const std::string& domain) {
+  std::string name = "api." + domain.substr(0, domain.rfind(':'));
+  if (!name.ends_with(".localhost")) return true;  // a matter of the name servers
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, nullptr, &list) != 0) return false;
+  ::freeaddrinfo(list);
+  return true;
+}
+
 Result<int> env(const Options& options, const Globals& globals) {
   TRY(Target target, find_target(globals.instance));
   if (options.tls && target.ca_file.empty()) {
@@ -36,6 +48,12 @@ Result<int> env(const Options& options, const Globals& globals) {
     return kExitOk;
   }
   write_out(shell_lines(lines));
+  if (options.tls && !finds_names(target.domain)) {
+    print_note(
+        fmt::format("programs on this machine do not find names below {}: install Debian's "
+                    "libnss-myhostname, or use 'atoll env' without --tls",
+                    target.domain.substr(0, target.domain.rfind(':'))));
+  }
   if (is_terminal(1)) print_note("set them with: eval \"$(atoll env)\"");
   return kExitOk;
 }
