@@ -252,16 +252,16 @@ INSTANTIATE_TEST_SUITE_P(, DamageTest, testing::ValuesIn(kDamages),
 
 // --- A full host ------------------------------------------------------------------------------------------
 
-// A small file system of its own at `path`, until it is destroyed.
-class SmallDisk {
+// A file system of its own at `path`, until it is destroyed.
+class OwnDisk {
  public:
-  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+  OwnDisk(std::string path, const std::string& size, const std::string& mkfs) : path_(std::move(path)) {
     std::filesystem::create_directories(path_);
-    std::string make =
-        fmt::format("truncate -s 96M {0}.fs && mkfs.ext4 -q -m 0 {0}.fs && mount -o loop {0}.fs {0}", path_);
+    std::string make = fmt::format(
+        "truncate -s {1} {0}.fs && {2} {0}.fs >/dev/null && mount -o loop {0}.fs {0}", path_, size, mkfs);
     made_ = std::system(make.c_str()) == 0;
   }
-  ~SmallDisk() {
+  ~OwnDisk() {
     ::umount2(path_.c_str(), MNT_DETACH);
     std::filesystem::remove(path_ + ".fs");
   }
@@ -274,7 +274,7 @@ class SmallDisk {
 
 TEST_F(SnapshottingTest, AFullHostIsATypedErrorAndLeavesWhatWasThere) {
   std::filesystem::create_directories(world_->path("data"));
-  SmallDisk small(world_->path("data/snapshots"));
+  OwnDisk small(world_->path("data/snapshots"), "96M", "mkfs.ext4 -q -m 0");
   ASSERT_TRUE(small.made());
   start();
   std::string parent = started('a');
@@ -287,6 +287,27 @@ TEST_F(SnapshottingTest, AFullHostIsATypedErrorAndLeavesWhatWasThere) {
   EXPECT_EQ(World::shell(started('b', kSnapshot), "cat /kept"), "kept\n");
   EXPECT_TRUE(dropped());
   EXPECT_EQ(taken('a', kOther), "ok");  // there is room again
+  stop('a');
+  stop('b');
+  world_->kill();
+}
+
+TEST_F(SnapshottingTest, WithReflinksACopyTakesNothing) {
+  if (::access("/sbin/mkfs.xfs", X_OK) != 0) GTEST_SKIP() << "needs xfsprogs";
+  OwnDisk xfs(world_->path("data"), "512M", "mkfs.xfs -q -m reflink=1");
+  if (!xfs.made()) GTEST_SKIP() << "this kernel has no xfs";
+  world_->make_templates();
+  start();
+  std::string parent = started('a');
+  World::shell(parent, "dd if=/dev/urandom of=/big bs=1M count=40 2>/dev/null; echo kept >/kept; sync");
+  auto free_bytes = [&] { return std::filesystem::space(world_->path("data")).free; };
+  auto before = free_bytes();
+  ASSERT_EQ(taken('a'), "ok") << world_->log();
+  std::string child = started('b', kSnapshot);
+  EXPECT_EQ(World::shell(child, "cat /kept; wc -c </big"), "kept\n41943040\n");
+  EXPECT_LT(before - free_bytes(), 20u << 20);  // two copies of 40 MiB
+  stop('a');
+  stop('b');
   world_->kill();
 }
 

@@ -205,6 +205,25 @@ def ps_of_a_sandbox_lists_its_processes(world):
 
 
 @test
+def snapshots_start_sandboxes_and_show_what_they_take(world):
+    sandbox = world.create()
+    world.ok("exec", sandbox, "sh", "-c", "echo kept >kept")
+    unnamed = world.ok("snapshot", "create", sandbox).strip()
+    named = world.ok("snapshot", "create", sandbox, "--name", "installed").strip()
+    assert named == "installed:default" and unnamed.endswith(":default"), (named, unnamed)
+    world.ok("kill", sandbox)
+    assert set(world.ok("snapshot", "list", "-q").split()) == {named, unnamed}
+    rows = json.loads(world.ok("snapshot", "list", "--json"))
+    assert all(row["sizeBytes"] > 0 and row["sandboxID"] == sandbox for row in rows), rows
+    assert world.ok("run", "-T", "installed", "cat", "kept").strip() == "kept"
+    assert "removed 0 copies" in world.ok("snapshot", "gc")
+    assert world.ok("snapshot", "rm", "installed", unnamed).split() == ["installed", unnamed]
+    assert world.ok("snapshot", "list", "-q") == ""
+    again = world.run("snapshot", "rm", "installed")
+    assert again.returncode == 125 and b"not found" in again.stderr, again.stderr
+
+
+@test
 def logs_tell_of_the_life(world):
     sandbox = world.create()
     assert "sandbox" in world.ok("logs", sandbox)

@@ -157,9 +157,7 @@ class World {
 
   World() : name_(fmt::format("rt{}", ::getpid())), directory_("/tmp/atoll-" + name_) {
     make_network();
-    std::filesystem::create_directories(directory_ + "/data/templates");
-    make_template(kBuild, false);
-    make_template(kHostileBuild, true);
+    make_templates();
   }
   World(const World&) = delete;
   ~World() {
@@ -178,6 +176,13 @@ class World {
       ::rmdir((top + "/" + name_).c_str());
     }
     std::filesystem::remove_all(directory_);
+  }
+
+  // Again, when something was mounted on the data directory.
+  void make_templates() {
+    std::filesystem::create_directories(directory_ + "/data/templates");
+    make_template(kBuild, false);
+    make_template(kHostileBuild, true);
   }
 
   // Starts the runner and waits until it answers. False when it ends instead.
@@ -343,6 +348,7 @@ class World {
 
   void make_template(const std::string& build, bool hostile) {
     std::string root = directory_ + "/root-" + build;
+    std::filesystem::remove_all(root);
     std::filesystem::create_directories(root + "/bin");
     std::filesystem::copy_file(busybox(), root + "/bin/busybox");
     for (const char* tool :
