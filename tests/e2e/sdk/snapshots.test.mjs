@@ -60,6 +60,12 @@ test('a named snapshot is found by its name', needs('createSnapshot', 'names'), 
   await withSnapshot({ name: wanted }, async (snapshot) => {
     assert.ok(snapshot.names.some((shown) => shown.includes(wanted)), JSON.stringify(snapshot));
     await fromSnapshot(wanted, async (child) => assert.equal(await child.files.read('kept.txt'), 'kept'));
+  });
+});
+
+test('snapshots are listed by their name', needs('createSnapshot', 'this.name = opts'), async () => {
+  const wanted = name();
+  await withSnapshot({ name: wanted }, async (snapshot) => {
     const found = await Sandbox.listSnapshots({ name: wanted }).nextItems();
     assert.deepEqual(
       found.map((item) => item.snapshotId),
