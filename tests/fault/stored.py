@@ -71,7 +71,12 @@ def orphans(instance, api):
 
 
 def clean(api, ledger):
-    """Removes all that are left; those that an answer was lost of, too."""
+    """Removes all that are left: also what an answer was lost of, like children of a fork that nobody heard of."""
     ledger.snapshots.clear()
     for snapshot in listed(api):
         api.call("DELETE", f"/v1/snapshots/{snapshot}")
+    with ledger.lock:
+        known = set(ledger.entries)
+    for row in api.list():
+        if row["sandboxID"] not in known:
+            api.kill(row["sandboxID"])
