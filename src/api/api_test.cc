@@ -343,8 +343,7 @@ TEST_F(ApiTest, LaterCallsSaySo) {
     EXPECT_EQ(answer.word(), "not_implemented_yet") << path;
     EXPECT_TRUE(answer.body.as_object().contains("hint")) << path;
   }
-  for (const char* field : {R"("autoPause":true)", R"("autoResume":{"enabled":true})",
-                            R"("volumeMounts":[{"name":"a","path":"/a"}])", R"("iam":{"tokens":{"t":{}}})",
+  for (const char* field : {R"("volumeMounts":[{"name":"a","path":"/a"}])", R"("iam":{"tokens":{"t":{}}})",
                             R"("network":{"egressProxy":{"address":"x"}})",
                             R"("network":{"rules":{"h.com":[{"transform":{"headers":{"A":"b"}}}]}})",
                             R"("network":{"httpsPorts":[8443]})"}) {

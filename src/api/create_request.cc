@@ -143,22 +143,23 @@ std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
   return missing;
 }
 
-std::optional<Error> read_later_fields(Fields& body) {
+model::Lifecycle read_lifecycle(Fields& body) {
+  model::Lifecycle out;
   bool auto_pause = body.boolean("autoPause").value_or(false);
-  auto keep_memory = body.boolean("autoPauseMemory");
-  if (keep_memory == false && !auto_pause)
+  if (auto_pause) out.on_timeout = model::Lifecycle::OnTimeout::kPause;
+  out.keep_memory = body.boolean("autoPauseMemory").value_or(true);
+  if (!out.keep_memory && !auto_pause)
     body.refuse("autoPauseMemory", "has a meaning only together with autoPause");
   auto resume = body.object("autoResume");
-  bool auto_resume = resume && resume->boolean("enabled").value_or(false);
+  out.auto_resume = resume && resume->boolean("enabled").value_or(false);
+  if (out.auto_resume && !out.keep_memory) body.refuse("autoResume", "needs a pause that keeps the memory");
+  return out;
+}
+
+std::optional<Error> read_later_fields(Fields& body) {
   const json::array* volumes = body.array("volumeMounts");
   auto iam = body.object("iam");
   (void)body.object("mcp");  // its server is started by the client; only the type is checked
-  if (auto_pause) {
-    return not_yet(
-        "autoPause: pausing at the deadline",
-        "leave it out; the sandbox is then killed at its deadline, and set_timeout moves the deadline");
-  }
-  if (auto_resume) return not_yet("autoResume", "leave it out; sandboxes do not pause in this version");
   if (volumes && !volumes->empty()) return not_yet("volumeMounts", "copy files in with the file API");
   if (iam && !iam->raw().empty()) return not_yet("iam", "pass what the sandbox needs in envVars");
   return std::nullopt;
@@ -226,6 +227,7 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   bool secure = body.boolean("secure").value_or(!v1);
   spec.secured = secure || !v1 ? control::CreateSpec::Secured::kYes : control::CreateSpec::Secured::kNo;
   auto missing = read_network(body, spec);
+  spec.lifecycle = read_lifecycle(body);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());
   TRY(spec.tier, read_tier(call, body, *reference));

@@ -8,11 +8,6 @@
 namespace atl::api {
 namespace {
 
-Task<Result<Answer>> pause(Services& services, Call& call) {
-  CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
-  co_return not_yet("pause", "keep it running with a longer timeout, or kill it");
-}
-
 Task<Result<Answer>> builds(Services&, Call&) {
   co_return not_yet("template builds through the API", "use 'atoll template build' on the host");
 }
@@ -29,7 +24,6 @@ Task<Result<Answer>> volumes(Services&, Call&) {
 
 std::vector<Route> e2b_later_routes() {
   return {
-      {"POST", "/sandboxes/{sandboxID}/pause", Auth::kKey, Body::kOptional, pause},
       {"POST", "/v3/templates", Auth::kKey, Body::kOptional, builds},
       {"POST", "/templates", Auth::kKey, Body::kOptional, builds},
       {"POST", "/v2/templates", Auth::kKey, Body::kOptional, builds},

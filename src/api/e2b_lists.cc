@@ -33,22 +33,23 @@ Result<model::StringMap> read_metadata_filter(const Call& call) {
   return out;
 }
 
-// False when running ones are not asked for; there are no paused ones in this version.
-Result<bool> wants_running(const Call& call) {
+// Both when none is named. One that is being paused counts as paused.
+Result<void> read_states(const Call& call, control::ListQuery& query) {
   auto text = call.query_text("state");
-  if (!text || text->empty()) return true;
-  bool running = false;
+  if (!text || text->empty()) return {};
+  query.running = query.paused = false;
   for (auto name : split(*text, ',')) {
     if (name != "running" && name != "paused")
       return bad_query("state", "must be running, paused, or both joined by ','");
-    running = running || name == "running";
+    (name == "running" ? query.running : query.paused) = true;
   }
-  return running;
+  return {};
 }
 
 Result<control::ListQuery> read_query(const Services& services, const Call& call) {
   control::ListQuery query;
   query.tenant = call.tenant();
+  TRY_VOID(read_states(call, query));
   TRY(query.metadata, read_metadata_filter(call));
   if (auto text = call.query_text("startedAfter"); text && !text->empty()) {
     query.started_after = parse_rfc3339(*text);
@@ -68,17 +69,14 @@ Result<control::ListQuery> read_query(const Services& services, const Call& call
 }
 
 Task<Result<Answer>> list_v2(Services& services, Call& call) {
-  CO_TRY(bool running, wants_running(call));
   CO_TRY(auto query, read_query(services, call));
   json::array out;
   auto page = services.sandboxes.list(query);
-  if (running) {
-    for (const auto& row : page.rows) out.push_back(sandbox_listed(*row));
-  }
+  for (const auto& row : page.rows) out.push_back(sandbox_listed(*row));
   Answer answer = json_answer(200, out);
   answer.headers.add("x-total-running", fmt::format("{}", page.total_running));
   bool ascending = query.order == control::ListQuery::Order::kOldestFirst;
-  if (running && page.next) answer.headers.add("x-next-token", encode_page(*page.next, ascending));
+  if (page.next) answer.headers.add("x-next-token", encode_page(*page.next, ascending));
   co_return answer;
 }
 
@@ -87,6 +85,7 @@ Task<Result<Answer>> list_v1(Services& services, Call& call) {
   control::ListQuery query;
   query.tenant = call.tenant();
   query.limit = services.sandboxes.options().max_sandboxes;
+  query.paused = false;
   CO_TRY(query.metadata, read_metadata_filter(call));
   json::array out;
   for (const auto& row : services.sandboxes.list(query).rows) out.push_back(sandbox_listed(*row));

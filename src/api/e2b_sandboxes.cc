@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The E2B surface for sandboxes: create, connect, get, timeout, refresh, kill, network, metrics.
+// The E2B surface for sandboxes: create, connect, pause, get, timeout, refresh, kill, network, metrics.
 #include "api/create_request.h"
 #include "api/e2b.h"
 #include "api/shapes.h"
@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxBatch = 100;
 constexpr Millis kConnectDefault = std::chrono::seconds(300);
+constexpr Millis kResumeDefault = std::chrono::seconds(15);
 constexpr std::int64_t kRefreshMost = 3600;
 constexpr std::int64_t kRefreshDefault = 15;
 
@@ -39,17 +40,33 @@ Task<Result<Answer>> get(Services& services, Call& call) {
   co_return json_answer(200, sandbox_detail(services.config, *row));
 }
 
-// Only what runs can be connected to in this version, so the answer is always 200; 201 would mean resumed.
+using Memory = control::SandboxService::Memory;
+
+Memory read_memory(Fields& body) {
+  return body.boolean("memory").value_or(true) ? Memory::kKeep : Memory::kLose;
+}
+
+Task<Result<Answer>> pause(Services& services, Call& call) {
+  Fields body(call.body.get_object());
+  Memory memory = read_memory(body);
+  CO_TRY_VOID(body.status());
+  CO_TRY_VOID(co_await services.sandboxes.pause(call.tenant(), call.sandbox_id(), memory));
+  FAULT("pause.answered");
+  co_return no_content();
+}
+
+// 200 when it ran already, 201 when it was resumed.
 Task<Result<Answer>> connect(Services& services, Call& call, Generation generation) {
   Fields body(call.body.get_object());
   auto timeout = read_timeout(max_timeout(services), body, 0);
   if (!timeout && generation == Generation::kV1) body.refuse("timeout", "is required");
-  (void)body.boolean("memory");  // how a paused sandbox would be resumed
+  Memory memory = read_memory(body);
   CO_TRY_VOID(body.status());
-  CO_TRY(auto row, co_await services.sandboxes.set_timeout(call.tenant(), call.sandbox_id(),
-                                                           timeout.value_or(kConnectDefault),
-                                                           control::SandboxService::Extend::kExtendOnly));
-  co_return json_answer(200, sandbox_created(services.config, *row));
+  Millis wanted = timeout.value_or(kConnectDefault);
+  CO_TRY(auto connected,
+         co_await services.sandboxes.connect(call.tenant(), call.sandbox_id(), wanted, memory));
+  FAULT("connect.answered");
+  co_return json_answer(connected.resumed ? 201 : 200, sandbox_created(services.config, *connected.row));
 }
 
 Task<Result<Answer>> connect_v1(Services& services, Call& call) {
@@ -61,11 +78,17 @@ Task<Result<Answer>> connect_v2(Services& services, Call& call) {
 
 Task<Result<Answer>> resume(Services& services, Call& call) {
   Fields body(call.body.get_object());
-  (void)read_timeout(max_timeout(services), body, 0);
-  (void)body.boolean("autoPause");
+  Millis timeout = read_timeout(max_timeout(services), body, 0).value_or(kResumeDefault);
+  (void)body.boolean("autoPause");  // the setting of create persists
   CO_TRY_VOID(body.status());
   CO_TRY(auto row, services.sandboxes.get(call.tenant(), call.sandbox_id()));
-  co_return make_error(Code::kConflict, "sandbox '{}' is running already", row->id).with_hint("use connect");
+  if (row->state == model::State::kRunning) {
+    co_return make_error(Code::kConflict, "sandbox '{}' is running already", row->id)
+        .with_hint("use connect");
+  }
+  CO_TRY(auto connected,
+         co_await services.sandboxes.connect(call.tenant(), call.sandbox_id(), timeout, Memory::kKeep));
+  co_return json_answer(201, sandbox_created(services.config, *connected.row));
 }
 
 Task<Result<Answer>> set_timeout(Services& services, Call& call) {
@@ -152,6 +175,7 @@ std::vector<Route> e2b_sandbox_routes() {
       {"DELETE", "/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, kill},
       {"POST", "/sandboxes/{sandboxID}/connect", Auth::kKey, Body::kRequired, connect_v1},
       {"POST", "/v2/sandboxes/{sandboxID}/connect", Auth::kKey, Body::kOptional, connect_v2},
+      {"POST", "/sandboxes/{sandboxID}/pause", Auth::kKey, Body::kOptional, pause},
       {"POST", "/sandboxes/{sandboxID}/resume", Auth::kKey, Body::kOptional, resume},
       {"POST", "/sandboxes/{sandboxID}/timeout", Auth::kKey, Body::kRequired, set_timeout},
       {"POST", "/sandboxes/{sandboxID}/refreshes", Auth::kKey, Body::kOptional, refresh},

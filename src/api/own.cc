@@ -206,6 +206,7 @@ Task<Result<Answer>> status(Services& services, Call&) {
   json::object counts;
   counts["running"] = now.running;
   counts["ready"] = now.ready;
+  counts["paused"] = now.paused;
   counts["ending"] = now.ending;
   counts["limit"] = now.capacity;
   json::object out;

@@ -80,7 +80,7 @@ json::object sandbox_listed(const model::SandboxRow& row) {
   json::object out = identity(row);
   out["startedAt"] = format_rfc3339(row.started_at);
   out["endAt"] = format_rfc3339(row.deadline);
-  out["state"] = model::state_name(row.state);
+  out["state"] = row.state == model::State::kRunning ? "running" : "paused";
   out["cpuCount"] = cores(row.limits);
   out["memoryMB"] = row.limits.memory_bytes / kMiB;
   out["diskSizeMB"] = row.limits.disk_bytes / kMiB;
@@ -95,7 +95,8 @@ json::object sandbox_detail(const Config& config, const model::SandboxRow& row) 
   if (!row.access_token.empty()) out["envdAccessToken"] = row.access_token.reveal();
   out["allowInternetAccess"] = row.network.internet;
   out["network"] = network_json(row);
-  out["lifecycle"] = {{"autoResume", false}, {"onTimeout", "kill"}};
+  bool pauses = row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause;
+  out["lifecycle"] = {{"autoResume", row.lifecycle.auto_resume}, {"onTimeout", pauses ? "pause" : "kill"}};
   out["missingLayers"] = missing_layers(row.missing_layers);
   return out;
 }

@@ -23,6 +23,7 @@ namespace {
 using test::kBuild;
 using test::kBuild2;
 using test::World;
+using Memory = SandboxService::Memory;
 
 constexpr int kRunnerFd = 50;
 constexpr int kReportFd = 51;
@@ -66,6 +67,12 @@ class Child {
     world_.service->fire_deadlines();
     settle();
     snapshots(claimed);
+    for (Memory memory : {Memory::kKeep, Memory::kLose}) {
+      if (world_.run(world_.service->pause(world_.tenant, claimed, memory))) report("paused " + claimed);
+      auto woken = world_.run(
+          world_.service->connect(world_.tenant, claimed, std::chrono::seconds(600), Memory::kKeep));
+      if (woken) report("resumed " + claimed);
+    }
     report("killing " + closed);
     if (world_.run(world_.service->kill(world_.tenant, closed)).ok()) report("killed " + closed);
     world_.add_template("base", kBuild2, 1);
@@ -103,7 +110,10 @@ class Child {
     std::set<std::string> ready;
     ListQuery all;
     all.tenant = world_.tenant;
-    for (const auto& row : world_.service->list(all).rows) report("running " + row->id);
+    for (const auto& row : world_.service->list(all).rows) {
+      report("running " + row->id);
+      report(fmt::format("{} {}", row->state == model::State::kRunning ? "awake" : "asleep", row->id));
+    }
     for (const auto& entry : world_.service->snapshots().list({world_.tenant, "", ""}))
       report("stored " + entry->row.id);
     report(fmt::format("ready {}", world_.service->status().ready));
@@ -228,6 +238,8 @@ class CrashTest : public ::testing::Test {
     }
     for (const auto& id : killed)
       EXPECT_FALSE(running.count(id)) << what << ": " << id << " was killed and runs";
+    for (const auto& id : ids("awake")) EXPECT_EQ(runner_.entries[id].rest, wire::Rest::kRuns) << what;
+    for (const auto& id : ids("asleep")) EXPECT_NE(runner_.entries[id].rest, wire::Rest::kRuns) << what;
     for (const auto& id : running) {
       EXPECT_TRUE(runner_.entries.count(id)) << what << ": " << id << " does not run";
     }
@@ -242,7 +254,10 @@ class CrashTest : public ::testing::Test {
     EXPECT_EQ(copies, stored) << what << ": copies and snapshots differ";
     std::size_t ready = std::stoul(*ids("ready").begin());
     EXPECT_EQ(runner_.entries.size(), running.size() + ready) << what << ": something is left over";
-    EXPECT_EQ(std::stoul(*ids("held").begin()), running.size() + ready) << what << ": the counters are wrong";
+    auto rests = [](const auto& entry) { return entry.second.rest == wire::Rest::kStored; };
+    auto on_disk = std::count_if(runner_.entries.begin(), runner_.entries.end(), rests);
+    EXPECT_EQ(std::stoul(*ids("held").begin()) + static_cast<std::size_t>(on_disk), running.size() + ready)
+        << what << ": the counters are wrong";
   }
 
   async::asio::io_context io_{1};

@@ -104,6 +104,10 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
   row.metadata = spec.metadata;
   row.network = spec.network;
   row.ingress = spec.ingress;
+  row.lifecycle = spec.lifecycle;
+  row.lifecycle.timeout = spec.timeout;
+  row.user = resolved.build.user;
+  row.workdir = resolved.build.workdir;
   if (spec.secured == CreateSpec::Secured::kYes) row.access_token = Secret(random_base36(kTokenLength));
   if (!spec.ingress.allow_public) row.traffic_token = Secret(random_base36(kTokenLength));
   row.created_at = clock_.now();
@@ -192,31 +196,54 @@ Task<Result<wire::StartReply>> SandboxService::ask_to_start(std::string tenant, 
 }
 
 Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string snapshot) {
-  wire::StartRequest request{};
-  request.sandbox.set(live->row.id);
-  request.generation = live->row.generation;
-  request.owner_epoch = epoch_;
-  request.build.set(live->row.build);
+  wire::StartRequest request = start_request(*live);
   request.snapshot.set(snapshot);
-  request.tier = static_cast<std::uint8_t>(live->row.tier);
-  request.internet = live->row.network.internet ? 1 : 0;
-  request.cpu_millis = live->row.limits.cpu_millis;
-  request.processes = live->row.limits.processes;
-  request.open_files = live->row.limits.open_files;
-  request.memory_bytes = live->row.limits.memory_bytes;
-  request.disk_bytes = live->row.limits.disk_bytes;
-  std::copy(live->row.internal_token.begin(), live->row.internal_token.end(), request.internal_token);
   used_builds_.insert(live->row.build);
   CO_TRY(auto reply, co_await ask_to_start(live->row.tenant, request));
-  live->row.slot = reply.slot;
-  live->row.interface = reply.interface.str();
-  live->row.pid = reply.pid;
-  live->row.start_ticks = reply.start_ticks;
-  live->row.missing_layers = runner_.hello().missing_layers;
-  live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
-  live->adopted = true;
-  ++live->version;
+  take_start_reply(*live, reply);
   co_return success();
+}
+
+wire::StartRequest SandboxService::start_request(const Live& live) const {
+  wire::StartRequest request{};
+  request.sandbox.set(live.row.id);
+  request.generation = live.row.generation;
+  request.owner_epoch = epoch_;
+  request.build.set(live.row.build);
+  request.tier = static_cast<std::uint8_t>(live.row.tier);
+  request.internet = live.row.network.internet ? 1 : 0;
+  request.cpu_millis = live.row.limits.cpu_millis;
+  request.processes = live.row.limits.processes;
+  request.open_files = live.row.limits.open_files;
+  request.memory_bytes = live.row.limits.memory_bytes;
+  request.disk_bytes = live.row.limits.disk_bytes;
+  std::copy(live.row.internal_token.begin(), live.row.internal_token.end(), request.internal_token);
+  return request;
+}
+
+void SandboxService::take_start_reply(Live& live, const wire::StartReply& reply) {
+  live.row.slot = reply.slot;
+  live.row.interface = reply.interface.str();
+  live.row.pid = reply.pid;
+  live.row.start_ticks = reply.start_ticks;
+  live.row.missing_layers = runner_.hello().missing_layers;
+  live.guest = std::make_shared<GuestClient>(guests_(live.row), live.row.internal_token);
+  live.adopted = true;
+  ++live.version;
+}
+
+GuestIdentity SandboxService::identity_of(const model::SandboxRow& row) const {
+  GuestIdentity identity;
+  identity.sandbox = row.id;
+  identity.generation = row.generation;
+  identity.template_id = row.template_id;
+  identity.team = row.tenant;
+  identity.keep_environment = true;
+  identity.access_token = row.access_token;
+  identity.user = row.user;
+  identity.workdir = row.workdir;
+  identity.now = clock_.now();
+  return identity;
 }
 
 // From here on the sandbox exists and is the tenant's; on success it runs and can be reached.
@@ -228,17 +255,10 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
     FAULT("create.network_set");
   }
   if (live->ending) co_return gone_meanwhile(*live);
-  GuestIdentity identity;
-  identity.sandbox = live->row.id;
-  identity.generation = live->row.generation;
-  identity.template_id = live->row.template_id;
-  identity.team = live->row.tenant;
+  GuestIdentity identity = identity_of(live->row);
+  identity.keep_environment = false;
   identity.envs = resolved.build.envs;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
-  identity.access_token = live->row.access_token;
-  identity.user = resolved.build.user;
-  identity.workdir = resolved.build.workdir;
-  identity.now = clock_.now();
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
   FAULT("create.initialised");
   live->guest->close();

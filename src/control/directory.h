@@ -28,17 +28,20 @@ struct Route {
   Secret traffic_token;           // empty when public traffic is allowed
   std::string mask_request_host;  // empty: pass the Host on; "${PORT}" is replaced
   Secret internal_token;          // hex, for internal calls to the guest daemon
+  bool auto_resume = false;       // paused, and any request wakes it
 };
 using RoutePtr = std::shared_ptr<const Route>;
 
 class Directory {
  public:
   virtual ~Directory() = default;
-  // nullptr when no such sandbox is running (unknown, killed, failed).
+  // nullptr when no such sandbox runs or is paused (unknown, killed, failed).
   virtual RoutePtr find(std::string_view sandbox) const = 0;
   // For signed URLs that name no sandbox: the live sandbox whose token makes `signature` (e2b-protocol 7.2).
   virtual RoutePtr find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
                                      std::string_view expiration, std::string_view signature) const = 0;
+  // Waits until the sandbox runs; wakes it when traffic may do that. However many ask, it is woken once.
+  virtual Task<Result<RoutePtr>> wake(std::string sandbox) = 0;
   // Called with the sandbox id and generation when a sandbox stops being reachable: open connections into it
   // must be broken off, not ended cleanly. The returned handle unsubscribes when it is destroyed.
   virtual std::shared_ptr<void> on_gone(

@@ -93,7 +93,8 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
 // Success when the runner holds nothing of it, also because it never knew it.
 Task<Result<void>> SandboxService::release_once(LivePtr live) {
   auto pass = co_await stops_.enter();
-  auto stopped = co_await runner_.stop_sandbox(live->row.id, live->row.generation);
+  // Whatever its generation there: the id has one owner, and a resume may have been cut short.
+  auto stopped = co_await runner_.stop_sandbox(live->row.id, 0);
   if (stopped || stopped.error().code() == Code::kNotFound) co_return success();
   co_return std::move(stopped).error();
 }
@@ -180,7 +181,7 @@ void SandboxService::handle_exit(const wire::ExitedEvent& event) {
     return;
   }
   LivePtr live = found->second;
-  if (live->row.generation != event.generation || live->ending) return;
+  if (event.generation > live->row.generation || live->ending) return;
   FAULT("exit.noticed");
   const char* outcome = event.oom_kills > 0 ? model::kOutcomeOutOfMemory : model::kOutcomeAgentLost;
   auto pool = pools_.find(live->row.build);
@@ -194,6 +195,10 @@ void SandboxService::fire_deadlines() {
     auto found = live_.find(id);
     if (found == live_.end()) continue;
     FAULT("deadline.popped");
+    if (found->second->row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause) {
+      pause_at_deadline(found->second);
+      continue;
+    }
     begin_end(found->second, Ending{model::kOutcomeTimedOut, std::string(), model::State::kStopped});
   }
 }

@@ -12,7 +12,7 @@ namespace atl::control {
 namespace {
 
 constexpr Steady::duration kUpLimit = std::chrono::seconds(10);
-constexpr Steady::duration kInitLimit = std::chrono::seconds(10);
+constexpr Steady::duration kInternalLimit = std::chrono::seconds(10);
 constexpr std::size_t kMaxAnswer = 4096;
 // A pool sandbox may wait long for its tenant; its connection should still be warm then.
 constexpr Steady::duration kKeepIdle = std::chrono::minutes(10);
@@ -27,10 +27,12 @@ std::string init_body(const GuestIdentity& identity) {
     if (!envs.empty()) envs += ',';
     envs += json_quote(key) + ":" + json_quote(value);
   }
+  std::string environment =
+      identity.keep_environment ? std::string(R"("keepEnvironment":true)") : R"("envs":{)" + envs + "}";
   return fmt::format(
-      R"({{"sandboxId":{0},"generation":{9},"templateId":{1},"teamId":{2},"envs":{{{3}}},"accessToken":{4},)"
+      R"({{"sandboxId":{0},"generation":{9},"templateId":{1},"teamId":{2},{3},"accessToken":{4},)"
       R"("defaultUser":{5},"workdir":{6},"timestampMs":{7},"random":"{8}","hostname":{0}}})",
-      json_quote(identity.sandbox), json_quote(identity.template_id), json_quote(identity.team), envs,
+      json_quote(identity.sandbox), json_quote(identity.template_id), json_quote(identity.team), environment,
       json_quote(identity.access_token.reveal()), json_quote(identity.user), json_quote(identity.workdir),
       identity.now.ms, base64_encode(view_of(random_key())), identity.generation);
 }
@@ -80,32 +82,42 @@ Task<Result<void>> GuestClient::wait_until_up() {
   co_return success();
 }
 
-Task<Result<http::Answer>> GuestClient::post_init(std::string body) {
+Task<Result<http::Answer>> GuestClient::post(std::string path, std::string body) {
   http::RequestHead request;
   request.method = "POST";
-  request.target = "/init";
+  request.target = path;
   request.authority = "guest";
   request.headers.add("x-atoll-internal", token_);
   request.headers.add("content-type", "application/json");
   request.has_body = true;
   request.content_length = body.size();
-  co_return co_await async::within(kInitLimit, "guest init",
+  co_return co_await async::within(kInternalLimit, "guest daemon",
                                    http::fetch(client_, request, std::move(body), kMaxAnswer));
 }
 
 Task<Result<void>> GuestClient::init(GuestIdentity identity) {
   std::string body = init_body(identity);
-  auto answer = co_await post_init(body);
+  auto answer = co_await post("/init", body);
   if (!answer && answer.error().code() != Code::kDeadline) {
     // The kept connection may have been closed while the sandbox waited for its tenant. The call may be
     // repeated.
     client_->close_idle();
-    answer = co_await post_init(std::move(body));
+    answer = co_await post("/init", std::move(body));
   }
   if (!answer) co_return unreachable(std::move(answer).error());
   if (answer->head.status != 204) {
     co_return unreachable(make_error(Code::kUnavailable, "init answered {}", answer->head.status));
   }
+  co_return success();
+}
+
+Task<Result<void>> GuestClient::freeze(bool stop) {
+  client_->close_idle();
+  std::string body = stop ? R"({"stop":true})" : "{}";
+  auto answer = co_await post("/freeze", std::move(body));
+  if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status != 204)
+    co_return unreachable(make_error(Code::kUnavailable, "freeze answered {}", answer->head.status));
   co_return success();
 }
 

@@ -21,6 +21,7 @@ struct GuestIdentity {
   std::uint64_t generation = 1;
   std::string template_id;
   std::string team;
+  bool keep_environment = false;  // the guest has it: instead of `envs`
   model::StringMap envs;
   Secret access_token;
   std::string user;
@@ -36,10 +37,13 @@ class GuestClient {
   // Hands over identity, environment, token, time and 32 fresh random bytes. kUnavailable with the word
   // agent_unreachable when the daemon does not take them in time.
   Task<Result<void>> init(GuestIdentity identity);
+  // Tells it that a pause comes: it ends streams, and writes its data out; with `stop` it ends its processes
+  // first.
+  Task<Result<void>> freeze(bool stop);
   void close();
 
  private:
-  Task<Result<http::Answer>> post_init(std::string body);
+  Task<Result<http::Answer>> post(std::string path, std::string body);
   std::shared_ptr<http::Client> client_;
   std::string token_;  // hex
 };

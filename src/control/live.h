@@ -34,6 +34,9 @@ struct Ending {
   model::State last = model::State::kStopped;  // or kFailed, entered at once
 };
 
+// Place in a list: start time and id.
+using StartKeyOf = std::pair<std::int64_t, std::string>;
+
 struct Live {
   Live(async::Executor executor, model::SandboxRow r) : row(std::move(r)), changed(std::move(executor)) {}
 
@@ -46,13 +49,14 @@ struct Live {
   std::uint64_t last_cpu_us = 0;
   std::optional<Steady::time_point> last_cpu_at;
 
-  bool pooled = false;    // launched for the pool: started with the policy `open`
-  bool adopted = false;   // the runner's list or answer has confirmed it: later lists must show it
-  bool copying = false;   // its disk is being copied; the next copy waits
-  bool ending = false;    // no way back; the end task runs
-  bool released = false;  // the runner holds nothing of it any more
-  std::optional<Error> release_error;  // why the last attempt to release it failed
-  async::Event changed;                // of any of these
+  bool pooled = false;   // launched for the pool: started with the policy `open`
+  bool adopted = false;  // the runner's list or answer has confirmed it: later lists must show it
+  bool copying = false;  // its disk is being copied; the next copy waits
+  bool ending = false;   // no way back; the end task runs
+  std::optional<StartKeyOf> listed_as;  // its place in the list of its tenant
+  bool released = false;                // the runner holds nothing of it any more
+  std::optional<Error> release_error;   // why the last attempt to release it failed
+  async::Event changed;                 // of any of these
 };
 using LivePtr = std::shared_ptr<Live>;
 

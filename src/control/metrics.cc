@@ -36,8 +36,10 @@ Task<> SandboxService::sample_one(LivePtr live) {
 
 Task<> SandboxService::sample_metrics() {
   std::vector<LivePtr> all;
-  for (const auto& [tenant, index] : running_) {
-    for (const auto& [key, live] : index) all.push_back(live);
+  for (const auto& [tenant, index] : listed_) {
+    for (const auto& [key, live] : index) {
+      if (live->row.state == model::State::kRunning) all.push_back(live);
+    }
   }
   for (std::size_t from = 0; from < all.size(); from += kParallel) {
     async::Scope samples(executor_);

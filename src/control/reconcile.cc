@@ -27,6 +27,11 @@ Result<Loaded> read_all(store::Connection& db, const std::string& boot_id) {
   return loaded;
 }
 
+bool rests_or_turns(model::State state) {
+  return state == model::State::kPaused || state == model::State::kPausing ||
+         state == model::State::kResuming;
+}
+
 }  // namespace
 
 Result<void> SandboxService::load() {
@@ -46,11 +51,14 @@ Result<void> SandboxService::load() {
 void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   auto live = std::make_shared<Live>(executor_, std::move(row));
   live->row.owner_epoch = epoch_;
-  live->place = quota_->adopt(live->row.tenant, amounts_of(live->row.limits));
+  bool on_disk = !live->row.rests_in_memory && rests_or_turns(live->row.state);
+  if (!on_disk || live->row.state != model::State::kPaused)
+    live->place = quota_->adopt(live->row.tenant, amounts_of(live->row.limits));
   live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
   used_builds_.insert(live->row.build);
   live_.emplace(live->row.id, live);
-  if (!same_boot && !model::terminal(live->row.state)) {
+  // What rests on its disk outlives the machine; the runner's list will say whether it does.
+  if (!same_boot && !model::terminal(live->row.state) && !on_disk) {
     begin_end(live, Ending{model::kOutcomeLost, "the machine was restarted", model::State::kFailed});
     return;
   }
@@ -63,6 +71,21 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
       }
       live->adopted = true;
       publish(live);
+      return;
+    case model::State::kPaused:
+      live->adopted = true;
+      show_state(live);
+      return;
+    case model::State::kPausing:
+      live->adopted = true;
+      show_state(live);
+      scope_.spawn("pause", recover_pause(live));
+      return;
+    case model::State::kResuming:
+      live->adopted = true;
+      if (!same_boot) set_deadline(*live, live->row.lifecycle.timeout);
+      show_state(live);
+      scope_.spawn("resume", recover_resume(live));
       return;
     case model::State::kReady:
       live->pooled = true;
@@ -128,11 +151,30 @@ void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed
     }
     LivePtr live = found->second;
     if (live->ending) continue;  // its end task asks the runner again
-    bool same = live->row.generation == item.generation;
-    if (same && item.alive == 1) continue;
+    if (agrees(live, item)) continue;
     auto pool = pools_.find(live->row.build);
     if (pool != pools_.end()) std::erase(pool->second.ready, live);
     begin_end(live, Ending{model::kOutcomeAgentLost, "the guest daemon is gone", model::State::kFailed});
+  }
+}
+
+// Where the runner is only behind or ahead in a pause or resume, it is brought in line.
+bool SandboxService::agrees(const LivePtr& live, const wire::ListReply& item) {
+  if (item.alive != 1) return false;
+  auto rest = static_cast<wire::Rest>(item.rest);
+  switch (live->row.state) {
+    case model::State::kPausing:
+    case model::State::kResuming: return item.generation <= live->row.generation;  // its task is under way
+    case model::State::kPaused:
+      if (item.generation > live->row.generation) return false;
+      if (rest == wire::Rest::kRuns || rest == wire::Rest::kStoring) scope_.spawn("rest", keep_at_rest(live));
+      return true;
+    default:
+      if (item.generation != live->row.generation) return false;
+      if (rest == wire::Rest::kRuns) return true;
+      if (live->row.state != model::State::kRunning) return false;
+      scope_.spawn("rest", follow_rest(live, rest == wire::Rest::kFrozen));
+      return true;
   }
 }
 

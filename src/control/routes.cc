@@ -18,6 +18,7 @@ RoutePtr make_route(const model::SandboxRow& row) {
   route->access_token = row.access_token;
   route->traffic_token = row.traffic_token;
   route->mask_request_host = row.ingress.mask_request_host;
+  route->auto_resume = row.lifecycle.auto_resume && row.rests_in_memory;
   route->internal_token = Secret(hex_encode(
       std::string_view(reinterpret_cast<const char*>(row.internal_token.data()), row.internal_token.size())));
   return route;
@@ -27,9 +28,17 @@ constexpr std::size_t kMaxExpiration = 20;  // digits of a time
 
 }  // namespace
 
-void SandboxService::publish(const LivePtr& live) {
+void SandboxService::show_state(const LivePtr& live) {
   live->route = make_route(live->row);
-  running_[live->row.tenant].emplace(StartKey(live->row.started_at.ms, live->row.id), live);
+  StartKey key(live->row.started_at.ms, live->row.id);
+  auto& index = listed_[live->row.tenant];
+  if (live->listed_as) index.erase(*live->listed_as);
+  index.emplace(key, live);
+  live->listed_as = std::move(key);
+}
+
+void SandboxService::publish(const LivePtr& live) {
+  show_state(live);
   deadlines_.set(live->row.id, live->row.deadline_steady_ms);
   deadlines_changed_.notify_all();
 }
@@ -38,11 +47,16 @@ void SandboxService::unpublish(const LivePtr& live) {
   deadlines_.erase(live->row.id);
   if (!live->route) return;
   live->route.reset();
-  auto index = running_.find(live->row.tenant);
-  if (index != running_.end()) {
-    index->second.erase(StartKey(live->row.started_at.ms, live->row.id));
-    if (index->second.empty()) running_.erase(index);
+  auto index = listed_.find(live->row.tenant);
+  if (index != listed_.end() && live->listed_as) {
+    index->second.erase(*live->listed_as);
+    if (index->second.empty()) listed_.erase(index);
   }
+  live->listed_as.reset();
+  break_off(live);
+}
+
+void SandboxService::break_off(const LivePtr& live) {
   auto calls = gone_;  // a call may unsubscribe
   for (const auto& [id, call] : calls) call(live->row.id, live->row.generation);
 }
@@ -60,7 +74,7 @@ RoutePtr SandboxService::find_by_signature(std::string_view path, std::string_vi
   // e2b-protocol 7.2: "v1_" + base64(SHA-256("path:operation:user:token[:expiration]")) without padding.
   Sha256Beginning text(fmt::format("{}:{}:{}:", path, operation, user));
   std::string end = expiration.empty() ? std::string() : fmt::format(":{}", expiration);
-  for (const auto& [tenant, index] : running_) {
+  for (const auto& [tenant, index] : listed_) {
     for (const auto& [key, live] : index) {
       if (live->row.access_token.empty()) continue;
       std::string hash = text.with(live->row.access_token.reveal() + end);

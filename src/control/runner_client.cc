@@ -222,6 +222,19 @@ Task<Result<wire::StartReply>> RunnerClient::start_sandbox(wire::StartRequest re
   co_return co_await call<wire::StartReply>(request, wire::Type::kStart, wire::Type::kStartReply, limit);
 }
 
+// Of whatever generation: the runner may not have heard of the last one.
+Task<Result<void>> RunnerClient::pause_sandbox(std::string sandbox, bool memory) {
+  wire::PauseRequest request{};
+  request.sandbox.set(sandbox);
+  request.memory = memory ? 1 : 0;
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kPause, wire::Type::kDone, kSlow));
+  co_return success();
+}
+
+Task<Result<wire::StartReply>> RunnerClient::resume_sandbox(wire::StartRequest request) {
+  co_return co_await call<wire::StartReply>(request, wire::Type::kResume, wire::Type::kStartReply, kSlow);
+}
+
 Task<Result<wire::StopReply>> RunnerClient::stop_sandbox(std::string sandbox, std::uint64_t generation) {
   auto request = ref_of(sandbox, generation);
   co_return co_await call<wire::StopReply>(request, wire::Type::kStop, wire::Type::kStopReply, kSlow);

@@ -42,6 +42,8 @@ class RunnerClient {
   // kDeadline when it does not answer in time. A request whose fate is unknown is settled by the next
   // reconcile.
   Task<Result<wire::StartReply>> start_sandbox(wire::StartRequest request);
+  Task<Result<void>> pause_sandbox(std::string sandbox, bool memory);
+  Task<Result<wire::StartReply>> resume_sandbox(wire::StartRequest request);
   Task<Result<wire::StopReply>> stop_sandbox(std::string sandbox, std::uint64_t generation);
   Task<Result<std::vector<wire::ListReply>>> list();
   Task<Result<wire::StatsReply>> stats(std::string sandbox, std::uint64_t generation);

@@ -129,27 +129,45 @@ Task<Result<void>> SandboxService::move(LivePtr live, model::State to, Step step
   co_return saved;
 }
 
-LivePtr SandboxService::find_running(const std::string& tenant, const std::string& id) const {
+LivePtr SandboxService::find_visible(const std::string& tenant, const std::string& id) const {
   auto found = live_.find(id);
   if (found == live_.end()) return nullptr;
   const LivePtr& live = found->second;
-  return live->row.tenant == tenant && live->row.state == model::State::kRunning && !live->ending ? live
-                                                                                                  : nullptr;
+  return live->row.tenant == tenant && live->listed_as && !live->ending ? live : nullptr;
+}
+
+Result<LivePtr> SandboxService::find_running(const std::string& tenant, const std::string& id) const {
+  LivePtr live = find_visible(tenant, id);
+  if (!live) return no_such(id);
+  if (live->row.state == model::State::kRunning) return live;
+  return make_error(Code::kConflict, "sandbox '{}' is {}", id, model::state_name(live->row.state))
+      .with_word("sandbox_not_running")
+      .with_hint("connect to it first; that resumes it");
+}
+
+Result<LivePtr> SandboxService::find_settled(const std::string& tenant, const std::string& id) const {
+  LivePtr live = find_visible(tenant, id);
+  if (live && live->row.state == model::State::kPaused) return live;
+  return find_running(tenant, id);
 }
 
 Result<SandboxView> SandboxService::get(const std::string& tenant, const std::string& id) const {
-  LivePtr live = find_running(tenant, id);
+  LivePtr live = find_visible(tenant, id);
   if (!live) return no_such(id);
   return SandboxView(live, &live->row);
 }
 
 ListPage SandboxService::list(const ListQuery& query) const {
   ListPage page;
-  auto found = running_.find(query.tenant);
-  if (found == running_.end()) return page;
+  auto found = listed_.find(query.tenant);
+  if (found == listed_.end()) return page;
   const auto& index = found->second;
-  page.total_running = index.size();
+  for (const auto& [key, live] : index) {
+    if (live->row.state == model::State::kRunning) ++page.total_running;
+  }
   auto matches = [&](const model::SandboxRow& row) {
+    bool running = row.state == model::State::kRunning;
+    if (running ? !query.running : !query.paused) return false;
     if (query.started_after && row.started_at < *query.started_after) return false;
     if (query.template_id && row.template_id != *query.template_id) return false;
     return std::all_of(query.metadata.begin(), query.metadata.end(), [&](const auto& pair) {
@@ -184,8 +202,7 @@ void SandboxService::set_deadline(Live& live, Millis from_now) {
 
 Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout,
                                                       Extend extend) {
-  LivePtr live = find_running(tenant, id);
-  if (!live) co_return no_such(id);
+  CO_TRY(LivePtr live, find_running(tenant, id));
   bool shorter = steady_ms() + timeout.count() <= live->row.deadline_steady_ms;
   if (extend == Extend::kExtendOnly && shorter) co_return SandboxView(live, &live->row);
   auto before = std::make_pair(live->row.deadline, live->row.deadline_steady_ms);
@@ -200,7 +217,8 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
   step.data = event_data({{"deadline", format_rfc3339(live->row.deadline)}});
   auto saved = co_await save(live, std::move(step));
   FAULT("timeout.written");
-  if (!saved && live->version == version && !live->ending) {
+  bool runs = live->row.state == model::State::kRunning && !live->ending;
+  if (!saved && live->version == version && runs) {
     std::tie(live->row.deadline, live->row.deadline_steady_ms) = before;
     deadlines_.set(id, live->row.deadline_steady_ms);
     deadlines_changed_.notify_all();
@@ -212,8 +230,7 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
 
 Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id,
                                                model::NetworkRules rules) {
-  LivePtr live = find_running(tenant, id);
-  if (!live) co_return no_such(id);
+  CO_TRY(LivePtr live, find_running(tenant, id));
   // The kernel first: if it refuses, the old rules stay in force and on record. A crash in between is put
   // right by the client's repetition, which replaces everything.
   CO_TRY_VOID(co_await runner_.network(id, live->row.generation, rules));
@@ -229,7 +246,7 @@ Task<Result<void>> SandboxService::set_network(std::string tenant, std::string i
 
 Result<std::vector<MetricSample>> SandboxService::metrics(const std::string& tenant,
                                                           const std::string& id) const {
-  LivePtr live = find_running(tenant, id);
+  LivePtr live = find_visible(tenant, id);
   if (!live) return no_such(id);
   return std::vector<MetricSample>(live->metrics.begin(), live->metrics.end());
 }
@@ -269,16 +286,24 @@ SandboxService::Status SandboxService::status() const {
     if (live->ending) ++status.ending;
     if (live->row.state == model::State::kRunning && !live->ending) ++status.running;
     if (live->row.state == model::State::kReady && !live->ending) ++status.ready;
+    if (live->row.state == model::State::kPaused && !live->ending) ++status.paused;
   }
   return status;
 }
 
+bool SandboxService::busy() const {
+  if (comparing_ || creating_ > 0 || status().ending > 0) return true;
+  auto turns = [](const auto& entry) {
+    model::State state = entry.second->row.state;
+    return state == model::State::kPausing || state == model::State::kResuming;
+  };
+  return std::any_of(live_.begin(), live_.end(), turns) ||
+         std::any_of(pools_.begin(), pools_.end(),
+                     [](const auto& pool) { return pool.second.launching > 0; });
+}
+
 Task<> SandboxService::settle() {
-  while (
-      comparing_ || creating_ > 0 || status().ending > 0 ||
-      std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) { return pool.second.launching > 0; })) {
-    co_await stopped_.wait();
-  }
+  while (busy()) co_await stopped_.wait();
 }
 
 Task<> SandboxService::deadline_loop() {

@@ -48,6 +48,7 @@ struct CreateSpec {
   Secured secured = Secured::kYes;
   model::NetworkRules network;
   model::Ingress ingress;
+  model::Lifecycle lifecycle;
 };
 
 using SandboxView = std::shared_ptr<const model::SandboxRow>;
@@ -83,6 +84,7 @@ struct ListQuery {
   model::StringMap metadata;  // all pairs must match
   std::optional<WallTime> started_after;
   std::optional<std::string> template_id;
+  bool running = true, paused = true;  // which states are wanted
   enum class Order : bool { kNewestFirst, kOldestFirst };
   Order order = Order::kNewestFirst;
   std::size_t limit = 100;
@@ -111,12 +113,22 @@ class SandboxService final : public Directory {
   Task<> stop();
 
   Task<Result<SandboxView>> create(CreateSpec spec);
-  // kNotFound unless it runs and is `tenant`'s.
+  // kNotFound unless it runs or is paused, and is `tenant`'s.
   Result<SandboxView> get(const std::string& tenant, const std::string& id) const;
   ListPage list(const ListQuery& query) const;
   // Replaces the deadline, or with kExtendOnly moves it only further away. Zero ends the sandbox now.
   enum class Extend : bool { kReplace, kExtendOnly };
   Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
+  // Brings it to rest; kConflict unless it runs. With kLose only its disk is kept.
+  enum class Memory : bool { kLose, kKeep };
+  Task<Result<void>> pause(std::string tenant, std::string id, Memory memory);
+  // Makes it run: wakes it when it is paused, else moves its deadline further away. With kLose one that is
+  // paused boots anew from its disk.
+  struct Connected {
+    SandboxView row;
+    bool resumed = false;
+  };
+  Task<Result<Connected>> connect(std::string tenant, std::string id, Millis timeout, Memory memory);
   // Returns when the kernel has confirmed the end and the row says so.
   Task<Result<void>> kill(std::string tenant, std::string id);
   // Ends every sandbox of every tenant, the ready ones too, and refuses creates from here on: for `atoll
@@ -145,6 +157,7 @@ class SandboxService final : public Directory {
   RoutePtr find(std::string_view sandbox) const override;
   RoutePtr find_by_signature(std::string_view path, std::string_view operation, std::string_view user,
                              std::string_view expiration, std::string_view signature) const override;
+  Task<Result<RoutePtr>> wake(std::string sandbox) override;
   std::shared_ptr<void> on_gone(std::function<void(std::string_view, std::uint64_t)> call) override;
 
   // What the background tasks do, one step at a time; public for tests that drive the clock.
@@ -159,6 +172,7 @@ class SandboxService final : public Directory {
     wire::HelloReply runner{};  // valid when connected
     std::uint64_t owner_epoch = 0;
     std::size_t running = 0;
+    std::size_t paused = 0;
     std::size_t ending = 0;
     std::size_t ready = 0;
     bool reconciled = false;
@@ -180,7 +194,7 @@ class SandboxService final : public Directory {
     std::string template_id;
     std::size_t size = 0;
   };
-  using StartKey = std::pair<std::int64_t, std::string>;
+  using StartKey = StartKeyOf;
 
   // What a create starts from; keeps a snapshot from going away meanwhile.
   struct Origin {
@@ -218,6 +232,28 @@ class SandboxService final : public Directory {
   Task<Result<Collected>> collect_now();
   Task<Result<void>> mark_missing(Collected& collected);
   Task<> reconcile_snapshots();
+  GuestIdentity identity_of(const model::SandboxRow& row) const;
+
+  // pausing.cc
+  Task<Result<void>> pause_now(std::string tenant, std::string id, Memory memory);
+  Task<Result<void>> pause_live(LivePtr live, Memory memory);
+  Task<Result<void>> finish_pause(LivePtr live);
+  Task<Result<void>> undo_pause(LivePtr live, Error why);
+  Task<> keep_at_rest(LivePtr live);
+  Task<> follow_rest(LivePtr live, bool in_memory);
+  Task<> recover_pause(LivePtr live);
+  Task<Result<void>> rest_in_runner(LivePtr live);
+  Task<Result<void>> write_result(LivePtr live, model::State to, Step step);
+  void pause_at_deadline(LivePtr live);
+
+  // resuming.cc
+  Task<Result<Connected>> connect_now(std::string tenant, std::string id, Millis timeout, Memory memory);
+  Task<Result<void>> resume_live(LivePtr live, Millis timeout, Memory memory);
+  Task<Result<void>> finish_resume(LivePtr live);
+  Task<Result<void>> undo_resume(LivePtr live, Error why);
+  Task<> recover_resume(LivePtr live);
+  Task<Result<void>> wake_in_runner(LivePtr live);
+  Task<Result<RoutePtr>> wake_now(std::string id);
 
   // ending.cc
   void begin_end(LivePtr live, Ending ending);
@@ -240,16 +276,24 @@ class SandboxService final : public Directory {
   void adopt_loaded(model::SandboxRow row, bool same_boot);
   Task<> reconcile();
   Task<> stop_orphan(LivePtr orphan);
+  bool agrees(const LivePtr& live, const wire::ListReply& item);
   void reconcile_listed(const std::vector<wire::ListReply>& listed);
 
   // sandbox_service.cc
   Task<Result<void>> move(LivePtr live, model::State to, Step step);
   Task<Result<void>> save(LivePtr live, Step step);
-  LivePtr find_running(const std::string& tenant, const std::string& id) const;
-  void publish(const LivePtr& live);    // reachable, listed, with a deadline
-  void unpublish(const LivePtr& live);  // the opposite; connections into it are broken off
+  LivePtr find_visible(const std::string& tenant, const std::string& id) const;
+  Result<LivePtr> find_running(const std::string& tenant, const std::string& id) const;
+  Result<LivePtr> find_settled(const std::string& tenant, const std::string& id) const;  // running or paused
+  wire::StartRequest start_request(const Live& live) const;
+  void take_start_reply(Live& live, const wire::StartReply& reply);
+  void publish(const LivePtr& live);     // reachable, listed, with a deadline
+  void show_state(const LivePtr& live);  // listed, and known to ingress in the state that it has
+  void break_off(const LivePtr& live);   // the connections into it
+  void unpublish(const LivePtr& live);   // the opposite; connections into it are broken off
   void set_deadline(Live& live, Millis from_now);
   std::int64_t steady_ms() const;
+  bool busy() const;
   Task<> deadline_loop();
   Task<> metrics_loop();
   Task<> prune_loop();
@@ -277,9 +321,9 @@ class SandboxService final : public Directory {
   std::shared_ptr<Quota> quota_;
   Room room_;
   std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
-  std::unordered_map<std::string, std::map<StartKey, LivePtr>> running_;  // by tenant, in order of start
-  std::map<std::string, Pool> pools_;                                     // by build
-  std::set<std::string> used_builds_;                                     // that the runner may hold open
+  std::unordered_map<std::string, std::map<StartKey, LivePtr>> listed_;  // by tenant, in order of start
+  std::map<std::string, Pool> pools_;                                    // by build
+  std::set<std::string> used_builds_;                                    // that the runner may hold open
   Deadlines deadlines_;
   std::map<std::uint64_t, std::function<void(std::string_view, std::uint64_t)>> gone_;
   std::uint64_t next_gone_ = 1;

@@ -19,6 +19,10 @@ struct SandboxService::Step {
   bool count_spawn = false;
 };
 
+// True when a request to the runner may or may not have been carried out, and may be repeated.
+bool fate_unknown(const Error& error);
+Error ended_meanwhile(const std::string& id);
+
 inline std::string event_data(std::initializer_list<std::pair<const char*, std::string_view>> fields) {
   std::string out;
   for (const auto& [key, value] : fields) {

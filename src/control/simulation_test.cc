@@ -51,7 +51,7 @@ class Simulation {
   SandboxService& service() { return *world_.service; }
 
   void step() {
-    switch (pick(14)) {
+    switch (pick(18)) {
       case 0:
       case 1:
       case 2:
@@ -65,6 +65,10 @@ class Simulation {
       case 10: return fill();
       case 11: return crash();
       case 12: return change_template();
+      case 13:
+      case 14: return pause();
+      case 15:
+      case 16: return wake();
       default: return break_something();
     }
   }
@@ -105,6 +109,25 @@ class Simulation {
                                                  SandboxService::Extend::kReplace));
     (void)done;  // it may have ended by itself
     uncertain_.insert(id);
+  }
+
+  void pause() {
+    std::string id = some();
+    if (id.empty()) return;
+    auto memory = pick(2) ? SandboxService::Memory::kKeep : SandboxService::Memory::kLose;
+    world_.spawn(service().pause(world_.tenant, id, memory), [](Result<void>) {});
+    for (int i = pick(20); i > 0; --i) world_.step();
+  }
+
+  void wake() {
+    std::string id = some();
+    if (id.empty()) return;
+    auto memory = pick(4) ? SandboxService::Memory::kKeep : SandboxService::Memory::kLose;
+    auto timeout = std::chrono::seconds(1 + pick(200));
+    uncertain_.insert(id);  // its deadline moves
+    world_.spawn(service().connect(world_.tenant, id, timeout, memory),
+                 [](Result<SandboxService::Connected>) {});
+    for (int i = pick(20); i > 0; --i) world_.step();
   }
 
   void pass_time() {
@@ -174,8 +197,9 @@ class Simulation {
       case 0: world_.guests.init_status = 500; break;
       case 1: world_.guests.unreachable = true; break;
       case 2:
-        world_.runner.fail.emplace(pick(2) ? Type::kStart : Type::kNetwork,
-                                   make_error(Code::kInternal, "broken"));
+        for (Type type : {Type::kStart, Type::kNetwork, Type::kPause, Type::kResume}) {
+          if (pick(2)) world_.runner.fail.emplace(type, make_error(Code::kInternal, "broken"));
+        }
         break;
       default: world_.runner.slots = static_cast<std::uint32_t>(world_.runner.entries.size()); break;
     }
@@ -192,14 +216,30 @@ class Simulation {
     world_.run(service().settle());
   }
 
+  // A list that disagrees is followed or put right, a moment after it came.
+  bool rests_agree() {
+    ListQuery all;
+    all.tenant = world_.tenant;
+    auto rows = service().list(all).rows;
+    return std::all_of(rows.begin(), rows.end(), [this](const SandboxView& row) {
+      auto entry = world_.runner.entries.find(row->id);
+      if (entry == world_.runner.entries.end()) return false;
+      bool runs = entry->second.rest == wire::Rest::kRuns;
+      return row->state == (runs ? model::State::kRunning : model::State::kPaused);
+    });
+  }
+
   void check(const std::string& when) {
     repair();
     std::set<std::string> listed, held;
     ListQuery all;
     all.tenant = world_.tenant;
+    world_.until([&] { return rests_agree(); });
     for (const auto& row : service().list(all).rows) listed.insert(row->id);
+    std::size_t on_disk = 0;
     for (const auto& [id, entry] : world_.runner.entries) {
       held.insert(id);
+      if (entry.rest == wire::Rest::kStored) ++on_disk;
       EXPECT_TRUE(entry.alive) << when << ": " << id << " is dead and still held";
     }
     auto stored = world_.db->run_blocking([](store::Connection& c) { return store::load_live_sandboxes(c); });
@@ -210,8 +250,8 @@ class Simulation {
       EXPECT_FALSE(item.intent) << when << ": " << item.row.id << " has an intent although all is quiet";
     }
     EXPECT_EQ(held, rows) << when << ": store and runner differ";
-    EXPECT_EQ(service().quota().held(), held.size()) << when;
-    EXPECT_EQ(service().quota().held_by(world_.tenant), listed.size()) << when;
+    EXPECT_EQ(service().quota().held() + on_disk, held.size()) << when;
+    EXPECT_EQ(service().quota().held_by(world_.tenant) + on_disk, listed.size()) << when;
     EXPECT_LE(service().quota().highest(world_.tenant), 9u) << when;
     EXPECT_LE(world_.runner.most_entries, 14u) << when;
     for (const auto& id : gone_) EXPECT_FALSE(held.count(id)) << when << ": " << id << " was said to be gone";

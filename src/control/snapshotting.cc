@@ -100,8 +100,7 @@ Task<Result<SnapshotView>> SandboxService::snapshot(SnapshotSpec spec) {
 }
 
 Task<Result<SnapshotView>> SandboxService::snapshot_now(SnapshotSpec spec) {
-  CO_TRY_VOID(get(spec.tenant, spec.sandbox));
-  LivePtr live = find_running(spec.tenant, spec.sandbox);
+  CO_TRY(LivePtr live, find_settled(spec.tenant, spec.sandbox));
   CO_TRY_VOID(require_snapshots(*live, spec.memory));
   CO_TRY(model::TemplateRef ref, check_name(spec));
   CO_TRY(model::Snapshot row, describe(*live));
@@ -213,8 +212,7 @@ Task<Result<Children>> SandboxService::fork(ForkSpec spec) {
 Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   if (spec.count < 1 || spec.count > kMaxChildren)
     co_return make_error(Code::kInvalid, "count: must be 1 to {}", kMaxChildren).with_word("invalid_field");
-  CO_TRY_VOID(get(spec.tenant, spec.sandbox));
-  LivePtr live = find_running(spec.tenant, spec.sandbox);
+  CO_TRY(LivePtr live, find_settled(spec.tenant, spec.sandbox));
   CO_TRY_VOID(require_snapshots(*live, spec.memory));
   CO_TRY(model::Snapshot row, describe(*live));
   row.is_fork = true;

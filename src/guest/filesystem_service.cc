@@ -103,6 +103,7 @@ Error events_lost() {
 Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, WatcherPtr watcher,
                     std::optional<Steady::time_point> deadline) {
   ClientWatch watch(guest.executor, exchange, [watcher] { watcher->changed().notify_all(); });
+  Rest::Stay stay(guest.rest, [watcher] { watcher->changed().notify_all(); });
   auto sent = co_await stream.send(R"({"start":{}})");
   std::optional<Error> failure;
   while (sent.ok() && !watch.gone()) {
@@ -113,6 +114,8 @@ Task<> stream_watch(Guest& guest, Exchange& exchange, EventStream& stream, Watch
     }
     if (watcher->lost())
       failure = events_lost();
+    else if (stay.due())
+      failure = pausing_error("resume it and watch again");
     else if (deadline && Steady::now() >= *deadline)
       failure = Error(Code::kDeadline, "the time limit of this request has passed");
     if (failure) break;

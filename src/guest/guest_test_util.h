@@ -60,6 +60,7 @@ class GuestFixture : public ::testing::Test {
     options.boot.memory_stat_fd = options.boot.cpu_usage_fd = -1;
     options.internal_token = kInternal;
     options.run_directory = directory_ + "/run";
+    options.kept_file = directory_ + "/kept";
     options.subscriber_stall = std::chrono::milliseconds(200);
     server_ = std::make_unique<Server>(loop_.get_executor(), options);
     reaper_ = std::make_unique<Reaper>(loop_.get_executor(), server_->guest().processes);

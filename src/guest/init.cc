@@ -90,6 +90,7 @@ Result<InitRequest> parse_init(std::string_view text) {
   out.time_ms = fields.integer("timestampMs", 0, std::numeric_limits<std::int64_t>::max());
   out.random = fields.bytes("random");
   out.host_name = fields.text("hostname");
+  out.keep_environment = fields.boolean("keepEnvironment");
   if (!out.random.empty() && out.random.size() != kRandomBytes)
     fields.fail("random", fmt::format("must be {} bytes in base64", kRandomBytes));
   if (!settings.workdir.empty() && settings.workdir.front() != '/')
@@ -121,7 +122,13 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
     set_host_name(request->host_name);
   }
   write_identity(guest.options.run_directory, request->settings);
+  if (request->keep_environment) {
+    bool booted = guest.settings.generation == 0;
+    if (booted) guest.settings.environment = take_kept_environment(guest.options.kept_file);
+    request->settings.environment = std::move(guest.settings.environment);
+  }
   guest.settings = std::move(request->settings);
+  guest.processes.release_clocks();
   http::ResponseHead head;
   head.status = 204;
   co_await respond(exchange, std::move(head), "");

@@ -14,6 +14,7 @@ struct InitRequest {
   std::optional<std::int64_t> time_ms;  // of control's clock
   std::string random;                   // 32 bytes for the kernel's pool
   std::string host_name;
+  bool keep_environment = false;  // instead of what `settings` has
 };
 Result<InitRequest> parse_init(std::string_view text);
 

@@ -160,6 +160,7 @@ class Process : public std::enable_shared_from_this<Process> {
   std::optional<Outcome> outcome_;
   std::uint64_t oom_kills_before_;
   Steady::duration subscriber_stall_;
+  std::optional<Steady::time_point> deadline_;  // of the request that started it
   bool expired_ = false;
   bool killed_ = false;
   bool forgotten_ = false;
@@ -186,6 +187,9 @@ class ProcessTable {
   // Takes what waitpid(2) said about any child.
   void on_exit(pid_t pid, int wait_status);
   std::size_t starting() const { return starting_; }
+  // The deadlines of processes stand still from one to the other: a paused sandbox must not find them passed.
+  void hold_clocks();
+  void release_clocks();
   // Kills everything and waits for the tasks; for tests and an orderly end.
   Task<> shut_down();
 
@@ -205,7 +209,7 @@ class ProcessTable {
     std::uint64_t number;  // counts exits, so that one from before a start is never taken for its end
   };
   ProcessPtr admit(Start start, Spawned spawned, Before before);
-  Task<> watch_deadline(ProcessPtr process, Steady::time_point deadline);
+  Task<> watch_deadline(ProcessPtr process);
   Task<> retire();
   void share_memory();
   void make_room();
@@ -221,6 +225,7 @@ class ProcessTable {
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most
   std::uint64_t exits_ = 0;
   std::size_t starting_ = 0;
+  std::optional<Steady::time_point> held_since_;
 };
 
 }  // namespace atl::guest

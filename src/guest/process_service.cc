@@ -84,6 +84,7 @@ Task<Result<bool>> send_output(EventStream& stream, Reader& reader) {
 Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Reader& reader) {
   Process& process = reader.subscriber.process();
   ClientWatch watch(guest.executor, exchange, [&process] { process.changed().notify_all(); });
+  Rest::Stay stay(guest.rest, [&process] { process.changed().notify_all(); });
   std::string start = fmt::format(R"({{"event":{{"start":{{"pid":{}}}}}}})", process.pid());
   auto sent = co_await stream.send(start);
   std::optional<Error> failure;
@@ -103,6 +104,11 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
         failure = deadline_error(process);
       else
         sent = co_await stream.send(end_event(*process.outcome()));
+      break;
+    }
+    if (stay.due()) {
+      failure = pausing_error(
+          fmt::format("resume it and connect again with fromOffset {}", reader.subscriber.next()));
       break;
     }
     if (reader.deadline && Steady::now() >= *reader.deadline) {

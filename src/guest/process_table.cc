@@ -42,7 +42,8 @@ ProcessPtr ProcessTable::admit(Start start, Spawned spawned, Before before) {
   alive_[pid] = process;
   share_memory();
   for (auto& output : process->outputs_) scope_.spawn("process output", process->pump(process, output));
-  if (start.deadline) scope_.spawn("process deadline", watch_deadline(process, *start.deadline));
+  process->deadline_ = start.deadline;
+  if (start.deadline) scope_.spawn("process deadline", watch_deadline(process));
   auto early = early_exits_.find(pid);
   if (early != early_exits_.end() && early->second.number > before.exits)
     on_exit(pid, early->second.wait_status);
@@ -104,13 +105,31 @@ void ProcessTable::forget(std::list<Retained>::iterator which) {
   holders_.pop_front();
 }
 
-Task<> ProcessTable::watch_deadline(ProcessPtr process, Steady::time_point deadline) {
+Task<> ProcessTable::watch_deadline(ProcessPtr process) {
   while (!process->reaped()) {
-    if (Steady::now() >= deadline) {
+    if (held_since_) {
+      co_await process->changed_.wait();
+      continue;
+    }
+    if (Steady::now() >= *process->deadline_) {
       process->expire();
       co_return;
     }
-    co_await process->changed_.wait_until(deadline);
+    co_await process->changed_.wait_until(*process->deadline_);
+  }
+}
+
+void ProcessTable::hold_clocks() {
+  if (!held_since_) held_since_ = Steady::now();
+}
+
+void ProcessTable::release_clocks() {
+  if (!held_since_) return;
+  auto rested = Steady::now() - *held_since_;
+  held_since_.reset();
+  for (auto& [pid, process] : alive_) {
+    if (process->deadline_) *process->deadline_ += rested;
+    process->changed_.notify_all();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "guest/init.h"
 #include "guest/limits.h"
 #include "guest/process_service.h"
+#include "guest/rest.h"
 #include "guest/rpc.h"
 #include "guest/tunnel.h"
 
@@ -119,7 +120,7 @@ Task<> Server::handle(Exchange& exchange) {
 Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   const http::RequestHead& request = exchange.request();
   if (!is_internal(request.headers, guest_.options.internal_token)) {
-    bool known = path == "/init" || request.method == "CONNECT";
+    bool known = path == "/init" || path == "/freeze" || request.method == "CONNECT";
     if (known) co_await respond_error(exchange, 404, "no such path here");
     co_return known;
   }
@@ -129,6 +130,10 @@ Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   }
   if (path == "/init" && request.method == "POST") {
     co_await serve_init(guest_, exchange);
+    co_return true;
+  }
+  if (path == "/freeze" && request.method == "POST") {
+    co_await serve_freeze(guest_, exchange);
     co_return true;
   }
   co_return false;

@@ -51,6 +51,72 @@ TEST_F(GuestServer, AnOlderGenerationIsRefused) {
   EXPECT_EQ(call("GET", "/envs").body, R"({"A":"again"})");
 }
 
+TEST_F(GuestServer, BeforeAPauseStreamsEndWithAWordAndCanBeTakenUpAgain) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);
+  EXPECT_EQ(call("POST", "/freeze", {}, "{}").head.status, 404);
+  EXPECT_EQ(call("POST", "/freeze", {}, "{}").body, call("POST", "/unknown", {}, "{}").body);
+  LiveStream live(
+      client_, "/process.Process/Start",
+      R"({"process":{"cmd":"/bin/sh","args":["-c","echo one; read x; echo two"]},"offsets":true})");
+  auto pid = await(live.next()).at("event").at("start").at("pid").to_number<int>();
+  EXPECT_EQ(text(await(live.next()).at("event").at("data").as_object(), "offset"), "0");
+  EXPECT_EQ(call("POST", "/freeze", internal, "{}").head.status, 204);
+  auto last = await(live.next());
+  EXPECT_EQ(text(last.at("error").as_object(), "code"), "unavailable");
+  EXPECT_THAT(text(last.at("error").as_object(), "message"), HasSubstr("fromOffset 4"));
+
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":2})").head.status, 204);
+  LiveStream again(client_, "/process.Process/Connect",
+                   fmt::format(R"({{"process":{{"pid":{}}},"fromOffset":"4"}})", pid));
+  await(again.next());
+  auto input = fmt::format(R"({{"process":{{"pid":{}}},"input":{{"stdin":"Cg=="}}}})", pid);
+  EXPECT_EQ(rpc("/process.Process/SendInput", input).head.status, 200);
+  EXPECT_EQ(text(await(again.next()).at("event").at("data").as_object(), "offset"), "4");
+}
+
+TEST_F(GuestServer, TheEnvironmentIsKeptFromOneRunToTheNext) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  write("kept", R"({"envs":{"A":"1"}})");
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":2,"keepEnvironment":true})").head.status, 204);
+  EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})") << "after a boot";
+  EXPECT_FALSE(fs::exists(path("kept")));
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":3,"keepEnvironment":true})").head.status, 204);
+  EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})") << "after a freeze";
+  EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true})").head.status, 204);
+  EXPECT_EQ(read("kept"), R"({"envs":{"A":"1"}})");
+}
+
+TEST_F(GuestServer, DeadlinesOfProcessesStandStillWhileItRests) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);
+  EXPECT_EQ(call("POST", "/freeze", internal, "{}").head.status, 204);
+  LiveStream live(client_, "/process.Process/Start", R"({"process":{"cmd":"/bin/sleep","args":["1000"]}})",
+                  {{"connect-timeout-ms", "1"}});
+  await(live.next());
+  ASSERT_EQ(server_->guest().processes.alive().size(), 1u);
+  auto process = server_->guest().processes.alive().front();
+  loop_.run_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(process->expired());
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":2})").head.status, 204);
+  EXPECT_TRUE(eventually([&] { return process->expired(); }));
+}
+
+TEST_F(GuestServer, BeforeAColdPauseProcessesAreAskedToEnd) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);
+  std::string script =
+      fmt::format("trap 'echo bye >{}; exit' TERM; echo up; while :; do sleep 0.01; done", path("said"));
+  LiveStream live(client_, "/process.Process/Start",
+                  fmt::format(R"({{"process":{{"cmd":"/bin/sh","args":["-c","{}"]}}}})", script));
+  await(live.next());
+  await(live.next());
+  EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true})").head.status, 204);
+  EXPECT_EQ(read("said"), "bye\n");
+  EXPECT_EQ(read("kept"), R"({"envs":{}})");
+  EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":3})").head.status, 400);
+}
+
 TEST_F(GuestServer, ASecuredSandboxAsksForItsTokenEverywhereButHealth) {
   EXPECT_EQ(call("POST", "/init", {{"x-atoll-internal", kInternal}}, R"({"accessToken":"tok"})").head.status,
             204);

@@ -10,6 +10,7 @@
 #include "base/secret.h"
 #include "guest/accounts.h"
 #include "guest/process.h"
+#include "guest/rest.h"
 #include "guest/watch_table.h"
 #include "guest/workers.h"
 #include "model/guest_boot.h"
@@ -33,6 +34,7 @@ struct Options {
   std::string internal_token;  // hex; internal calls must carry it
   model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
   std::string run_directory;   // where /init writes its files; empty: nowhere
+  std::string kept_file;       // on the disk: the environment, while the sandbox rests there; empty: nowhere
   Steady::duration subscriber_stall = kSubscriberStall;
 };
 
@@ -48,6 +50,7 @@ struct Guest {
   Workers spawn_workers;
   ProcessTable processes;
   WatchTable watches;
+  Rest rest;
   std::size_t transfers = 0;  // uploads and downloads under way
 };
 

@@ -30,7 +30,8 @@ std::string_view advice(int status) {
   switch (status) {
     case 400: return "Check the address: it has the form {port}-{sandbox id}.{domain}.";
     case 403: return "Send the sandbox's traffic token in the header e2b-traffic-access-token.";
-    case 409: return "Try again in a moment.";
+    case 409:
+    case 503: return "Try again in a moment.";
     case 429: return "Close some connections, then try again.";
     case 502: return "Check that the sandbox is alive and that a server listens on this port.";
     default: return "";
@@ -64,6 +65,14 @@ Refusal traffic_token_wrong(std::string sandbox) {
 
 Refusal state_changing(std::string sandbox) {
   return {409, std::move(sandbox), "The sandbox is changing its state, try again in a moment", {}};
+}
+
+Refusal not_woken(std::string sandbox, const Error& why) {
+  bool late = why.code() == Code::kDeadline;
+  return {late ? 504 : 503,
+          std::move(sandbox),
+          "The sandbox is paused and could not be resumed: " + why.message(),
+          {}};
 }
 
 Refusal too_many_connections(std::string sandbox) {
@@ -104,7 +113,8 @@ async::Task<> refuse(http::Exchange& exchange, Refusal refusal) {
   head.headers.add("cache-control", "no-store");
   head.headers.add("x-content-type-options", "nosniff");
   if (page) head.headers.add("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'");
-  if (refusal.status == 409 || refusal.status == 429) head.headers.add("retry-after", "1");
+  if (refusal.status == 409 || refusal.status == 429 || refusal.status == 503)
+    head.headers.add("retry-after", "1");
   auto body = page ? refusal_page(refusal) : refusal_json(refusal);
   // A client that went away meanwhile needs no answer.
   (void)co_await exchange.respond(std::move(head), std::move(body));

@@ -26,6 +26,7 @@ Refusal agent_silent(std::string sandbox);  // the guest daemon lives, but does 
 Refusal traffic_token_missing(std::string sandbox);
 Refusal traffic_token_wrong(std::string sandbox);
 Refusal state_changing(std::string sandbox);
+Refusal not_woken(std::string sandbox, const Error& why);
 Refusal too_many_connections(std::string sandbox);
 Refusal bad_request(std::string message);
 

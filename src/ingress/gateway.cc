@@ -127,11 +127,17 @@ Gateway::Verdict Gateway::admit(const http::RequestHead& request) const {
 Gateway::Verdict Gateway::admit_route(const http::RequestHead& request, const std::string& sandbox,
                                       control::RoutePtr route, std::uint16_t port) const {
   if (!route) return not_found(sandbox);
+  bool asleep = route->auto_resume && route->state != model::State::kRunning;
   switch (route->state) {
     case model::State::kRunning: break;
-    case model::State::kCreating:
+    case model::State::kPaused:
+      if (!asleep) return not_found(sandbox);
+      break;
     case model::State::kPausing:
-    case model::State::kResuming: return state_changing(sandbox);
+    case model::State::kResuming:
+      if (!asleep) return state_changing(sandbox);
+      break;
+    case model::State::kCreating: return state_changing(sandbox);
     default: return not_found(sandbox);
   }
   if (port != model::kGuestPort && !route->traffic_token.empty()) {
@@ -144,7 +150,26 @@ Gateway::Verdict Gateway::admit_route(const http::RequestHead& request, const st
     return Refusal{404, sandbox, "There is nothing at this address", {}};
   }
   if (full(sandbox)) return too_many_connections(sandbox);
+  if (asleep) return Asleep{sandbox};
   return Admission{std::move(route), port};
+}
+
+// Whoever asks: the token of the traffic was right, and it is the sandbox's owner who said that traffic wakes
+// it. The request's body stays where it is until then.
+Task<Gateway::Verdict> Gateway::wake_and_admit(const http::RequestHead& request, std::string sandbox) {
+  struct Waiting {
+    explicit Waiting(std::size_t& active) : count(active) { ++count; }
+    ~Waiting() { --count; }
+    std::size_t& count;
+  } waiting(active_);
+  auto woken = co_await async::within(options_.wake_limit, "waking the sandbox", directory_.wake(sandbox));
+  if (!woken) {
+    if (woken.error().code() == Code::kNotFound) co_return not_found(sandbox);
+    co_return not_woken(sandbox, woken.error());
+  }
+  auto verdict = admit(request);
+  if (std::holds_alternative<Asleep>(verdict)) co_return state_changing(sandbox);  // paused again at once
+  co_return verdict;
 }
 
 bool Gateway::full(const std::string& sandbox) const {
@@ -194,6 +219,10 @@ std::shared_ptr<http::Client> Gateway::client_for(SandboxLinks& links, const Adm
 
 Task<> Gateway::handle(http::Exchange& exchange) {
   auto verdict = admit(exchange.request());
+  if (auto* asleep = std::get_if<Asleep>(&verdict)) {
+    auto sandbox = asleep->sandbox;
+    verdict = co_await wake_and_admit(exchange.request(), std::move(sandbox));
+  }
   if (auto* refusal = std::get_if<Refusal>(&verdict)) {
     co_await refuse(exchange, std::move(*refusal));
     co_return;

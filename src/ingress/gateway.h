@@ -26,6 +26,7 @@ struct Options {
   Steady::duration refused_retry = std::chrono::seconds(1);  // how long a closed port is tried again
   Steady::duration agent_silence =
       std::chrono::seconds(10);  // calls that the guest daemon answers at once; then: 504
+  Steady::duration wake_limit = std::chrono::seconds(30);  // how long a request waits for its sandbox to wake
   GuestDial dial = slot_dial();
 };
 
@@ -49,11 +50,16 @@ class Gateway {
     control::RoutePtr route;
     std::uint16_t port = 0;
   };
-  using Verdict = std::variant<Refusal, Admission>;
+  // A request that waits until its sandbox runs.
+  struct Asleep {
+    std::string sandbox;
+  };
+  using Verdict = std::variant<Refusal, Admission, Asleep>;
 
   Verdict admit(const http::RequestHead& request) const;
   Verdict admit_route(const http::RequestHead& request, const std::string& sandbox, control::RoutePtr route,
                       std::uint16_t port) const;
+  Task<Verdict> wake_and_admit(const http::RequestHead& request, std::string sandbox);
   bool full(const std::string& sandbox) const;
   std::shared_ptr<SandboxLinks> links_of(const control::Route& route);
   std::shared_ptr<http::Client> client_for(SandboxLinks& links, const Admission& admission,

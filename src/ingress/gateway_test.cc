@@ -10,6 +10,7 @@
 
 #include "model/guest_boot.h"
 #include "net/tcp.h"
+#include "support/fake_directory.h"
 
 namespace atl::ingress {
 namespace {
@@ -17,43 +18,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-constexpr char kId[] = "i0123456789abcdefghij";
-constexpr char kInternalToken[] = "0011223344";
-
-class FakeDirectory : public control::Directory {
- public:
-  control::RoutePtr find(std::string_view sandbox) const override {
-    auto found = routes.find(std::string(sandbox));
-    return found == routes.end() ? nullptr : found->second;
-  }
-  control::RoutePtr find_by_signature(std::string_view path, std::string_view operation,
-                                      std::string_view user, std::string_view expiration,
-                                      std::string_view signature) const override {
-    auto all = fmt::format("{}:{}:{}:{}", path, operation, user, expiration);
-    return signature == "v1_good" && all == "a.txt:read:u:5" ? find(kId) : nullptr;
-  }
-  std::shared_ptr<void> on_gone(std::function<void(std::string_view, std::uint64_t)> call) override {
-    gone = std::move(call);
-    return std::shared_ptr<void>(this, [](void* self) { static_cast<FakeDirectory*>(self)->gone = nullptr; });
-  }
-  control::Route& add(std::uint64_t generation = 1) {
-    auto route = std::make_shared<control::Route>();
-    route->sandbox = kId;
-    route->generation = generation;
-    route->internal_token = Secret(kInternalToken);
-    routes[kId] = route;
-    return *route;
-  }
-  void kill() {
-    auto generation = routes.at(kId)->generation;
-    routes.erase(kId);
-    gone(kId, generation);
-  }
-
-  std::map<std::string, control::RoutePtr> routes;
-  std::function<void(std::string_view, std::uint64_t)> gone;
-};
 
 // A guest with a server on some ports, a client's end, and the gateway in between.
 class GatewayTest : public testing::Test {
@@ -248,6 +212,43 @@ TEST_F(GatewayTest, StatesInBetweenAnswer409) {
     directory.add().state = state;
     EXPECT_THAT(ask(get("/")), HasSubstr("The sandbox was not found"));
   }
+}
+
+// A paused sandbox of this kind; any traffic wakes it.
+control::Route& fall_asleep(FakeDirectory& directory, model::State state = model::State::kPaused) {
+  auto& route = directory.add();
+  route.state = state;
+  route.auto_resume = true;
+  return route;
+}
+
+TEST_F(GatewayTest, TrafficWakesAndIsHeldUntilItRuns) {
+  services[8080] = describe;
+  for (auto state : {model::State::kPaused, model::State::kPausing, model::State::kResuming}) {
+    fall_asleep(directory, state);
+    auto answer = ask(
+        fmt::format("POST /up HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n"
+                    "Connection: close\r\nContent-Length: 5\r\n\r\nfirst",
+                    kId));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(answer, HasSubstr("body=first"));
+  }
+  EXPECT_EQ(directory.wakes, 3);
+}
+
+TEST_F(GatewayTest, WhatMayNotComeInDoesNotWake) {
+  fall_asleep(directory).traffic_token = Secret("right");
+  EXPECT_THAT(ask(get("/")), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(get("/init", "", model::kGuestPort)), StartsWith("HTTP/1.1 404 "));
+  EXPECT_EQ(directory.wakes, 0);
+}
+
+TEST_F(GatewayTest, ASandboxThatDoesNotWakeIsTold) {
+  fall_asleep(directory);
+  directory.wakeable = false;
+  auto answer = ask(get("/"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(answer, HasSubstr("could not be resumed: no room"));
 }
 
 TEST_F(GatewayTest, TrafficTokenGuardsServicesButNotTheGuestDaemon) {

@@ -32,6 +32,16 @@ struct Ingress {
   bool operator==(const Ingress&) const = default;
 };
 
+// What happens at the deadline, and what wakes a paused sandbox.
+struct Lifecycle {
+  enum class OnTimeout : std::uint8_t { kKill, kPause };
+  OnTimeout on_timeout = OnTimeout::kKill;
+  bool keep_memory = true;   // at a pause by the deadline
+  bool auto_resume = false;  // by traffic from outside
+  Millis timeout{300'000};   // as asked at create; that of a sandbox that traffic wakes
+  bool operator==(const Lifecycle&) const = default;
+};
+
 struct SandboxRow {
   std::string id;
   std::string tenant;  // empty: in the pool, owned by nobody
@@ -54,10 +64,16 @@ struct SandboxRow {
   StringMap metadata;
   NetworkRules network;
   Ingress ingress;
+  Lifecycle lifecycle;
+  bool rests_in_memory = true;  // while it is paused: or on its disk
+  // For the guest daemon, which forgets them when it boots again. The environment is not kept here: it may
+  // hold secrets.
+  std::string user;
+  std::string workdir;
   WallTime created_at;
   WallTime started_at;
-  WallTime deadline;
-  // The same deadline on the monotonic clock of this boot, in ms. A sandbox never outlives the boot it was
+  WallTime deadline;  // while it is paused: when that was
+  // The same deadline on the monotonic clock of this boot, in ms. What runs never outlives the boot it was
   // started in, so this one is exact after a restart, whatever happened to the wall clock.
   std::int64_t deadline_steady_ms = 0;
   WallTime ended_at;

@@ -35,6 +35,8 @@ std::string_view operation_name(Operation operation) {
     case Operation::kCreate: return "create";
     case Operation::kStop: return "stop";
     case Operation::kRelease: return "release";
+    case Operation::kPause: return "pause";
+    case Operation::kResume: return "resume";
   }
   return "unknown";
 }

@@ -28,6 +28,8 @@ enum class Operation : std::uint8_t {
   kCreate,      // make a claimed or new sandbox run for its tenant: undone, nobody was told its id
   kStop,        // end it and release everything: finished
   kRelease,     // the row is terminal, the runner still holds resources: finished
+  kPause,       // bring it to rest: finished
+  kResume,      // wake it: finished
 };
 std::string_view operation_name(Operation operation);
 

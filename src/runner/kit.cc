@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/random.h"
 #include "sys/files.h"
 #include "sys/mount.h"
 
@@ -75,6 +76,8 @@ class KitBuilder {
       Result<std::string> text = sys::read_file(std::string("/") + path);
       if (text.ok()) TRY_VOID(file(path, *text));  // a host without it: so has the sandbox
     }
+    // A boot of its own: a kit is used once.
+    TRY_VOID(file("boot_id", random_uuid() + "\n"));
     return file("null", "");
   }
 

@@ -147,6 +147,9 @@ TEST_F(PausingTest, RestsOnItsDiskAndBootsAgain) {
   wire::StartReply start = started();
   std::string link = start.interface.str();
   World::shell(link, "echo kept >/root-file; echo mine >/etc/hostname; chown 1000 /root-file");
+  std::string boot = World::shell(link, "cat /proc/sys/kernel/random/boot_id");
+  EXPECT_EQ(boot.size(), 37u) << boot;
+  EXPECT_NE(boot, sys::read_file("/proc/sys/kernel/random/boot_id").value_or(""));
   ASSERT_EQ(paused(Memory::kLost), "ok");
   EXPECT_EQ(rest(), Rest::kStored);
   EXPECT_EQ(listed().alive, 1);
@@ -164,6 +167,7 @@ TEST_F(PausingTest, RestsOnItsDiskAndBootsAgain) {
   EXPECT_NE(again->pid, start.pid);
   EXPECT_EQ(World::shell(again->interface.str(), "cat /root-file /etc/hostname; stat -c %u /root-file"),
             "kept\nmine\n1000\n");
+  EXPECT_NE(World::shell(again->interface.str(), "cat /proc/sys/kernel/random/boot_id"), boot);
   EXPECT_EQ(listed().generation, 8u);
   EXPECT_EQ(rest(), Rest::kRuns);
   expect_end_without_leftovers();

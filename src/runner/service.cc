@@ -365,7 +365,7 @@ void Service::list(const wire::Empty& request, const Send& send) const {
     auto reply = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
     std::lock_guard lock(sandbox->mutex);
     const Record& record = sandbox->record;
-    bool stored = record.rest == wire::Rest::kStored;
+    bool stored = record.rest == wire::Rest::kStored || record.rest == wire::Rest::kStoring;
     if (sandbox->dropped || (record.pid == 0 && !stored)) continue;
     reply.status.ok = 1;
     reply.alive = sandbox->ended && !stored ? 0 : 1;

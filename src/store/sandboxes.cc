@@ -14,7 +14,7 @@ constexpr char kColumns[] =
     " open_files, disk_bytes, slot, interface, pid, start_ticks, missing_layers, internal_token, "
     "access_token,"
     " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
-    "outcome, reason";
+    "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir";
 
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -64,27 +64,36 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   out.ended_at = {row.integer(28)};
   out.outcome = row.text(29);
   out.reason = row.text(30);
+  out.lifecycle.on_timeout = number<model::Lifecycle::OnTimeout>(row, 31);
+  out.lifecycle.keep_memory = row.integer(32) != 0;
+  out.lifecycle.auto_resume = row.integer(33) != 0;
+  out.lifecycle.timeout = Millis(row.integer(34));
+  out.rests_in_memory = row.integer(35) != 0;
+  out.user = row.text(36);
+  out.workdir = row.text(37);
   return out;
 }
 
 constexpr char kUpsert[] =
-    "INSERT INTO sandboxes VALUES "
+    "INSERT INTO sandboxes ({}) VALUES "
     "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
-    "?24,?25,?26,?27,?28,?29,?30,?31)"
+    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38)"
     " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, "
     "generation=?8,"
     " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, "
     "slot=?15,"
     " interface=?16, pid=?17, start_ticks=?18, missing_layers=?19, internal_token=?20, access_token=?21,"
     " traffic_token=?22, metadata=?23, network=?24, created_at=?25, started_at=?26, deadline=?27,"
-    " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31"
+    " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31, on_timeout=?32, keep_memory=?33, "
+    "auto_resume=?34, timeout_ms=?35,"
+    " rests_in_memory=?36, user=?37, workdir=?38"
     " WHERE sandboxes.owner_epoch <= ?9";
 
 }  // namespace
 
 Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
                           const std::optional<model::Intent>& intent) {
-  TRY(Statement upsert, db.prepare(kUpsert));
+  TRY(Statement upsert, db.prepare(fmt::format(kUpsert, kColumns)));
   upsert.bind(row.id, row.tenant, row.template_id, row.alias, row.build, static_cast<int>(row.tier),
               static_cast<int>(row.state), row.generation, row.owner_epoch, row.limits.memory_bytes,
               row.limits.cpu_millis, row.limits.processes, row.limits.open_files, row.limits.disk_bytes,
@@ -92,7 +101,9 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
               Blob{bytes_of(row.internal_token)}, row.access_token.reveal(), row.traffic_token.reveal(),
               encode_map(row.metadata), encode_network(row.network, row.ingress), row.created_at.ms,
               row.started_at.ms, row.deadline.ms, row.deadline_steady_ms, row.ended_at.ms, row.outcome,
-              row.reason);
+              row.reason, static_cast<int>(row.lifecycle.on_timeout),
+              static_cast<int>(row.lifecycle.keep_memory), static_cast<int>(row.lifecycle.auto_resume),
+              row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir);
   TRY_VOID(upsert.step());
   if (db.changes() == 0) {
     return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id,

@@ -14,8 +14,6 @@ from invariants import wait_serving
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src")
 SECONDS_TO_DIE = 20
-# The API does not pause yet: src/runner/pausing_test.cc passes these.
-NOT_FROM_THE_API = ("runner.pause.", "runner.resume.", "runner.store.")
 
 
 def named_points():
@@ -31,14 +29,12 @@ def named_points():
                 continue
             with open(os.path.join(folder, name)) as file:
                 for point in re.findall(r'FAULT\("([^"]+)"\)', file.read()):
-                    if point.startswith(NOT_FROM_THE_API):
-                        continue
                     points[point] = "runner" if "/runner" in folder else "control"
     return dict(sorted(points.items()))
 
 
 class Scenario:
-    """Work that passes every point: create (ready and new), run, change, end by hand and by deadline."""
+    """Work that passes every point: create (ready and new), run, change, pause, resume, end by hand and by deadline."""
 
     def __init__(self, api, ledger):
         self.api, self.ledger = api, ledger
@@ -65,6 +61,13 @@ class Scenario:
         )
         self.attempt(lambda: self.api.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600}))
         self.attempt(lambda: self.api.list())
+        for memory in (True, False):
+            self.attempt(
+                lambda memory=memory: self.api.call("POST", f"/sandboxes/{sandbox.id}/pause", {"memory": memory})
+            )
+            self.attempt(
+                lambda: self.api.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600})
+            )
         entry.state = MAYBE
         status = self.attempt(sandbox.kill)
         if status in (204, 404):

@@ -42,6 +42,8 @@ class FakeGuests {
   bool hold_init = false;
   bool unreachable = false;
   std::map<std::string, std::vector<std::string>> inits;  // bodies by sandbox
+  int freeze_status = 204;
+  std::map<std::string, std::vector<std::string>> freezes;
   std::size_t waiting = 0;
 
  private:
@@ -68,6 +70,10 @@ class FakeGuests {
       --waiting;
       if (body) inits[id].push_back(*body);
       head.status = init_status;
+    }
+    if (exchange.request().path() == "/freeze") {
+      if (body) freezes[id].push_back(*body);
+      head.status = freeze_status;
     }
     (void)co_await exchange.respond(std::move(head), std::string());
   }

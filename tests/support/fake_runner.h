@@ -27,6 +27,7 @@ class FakeRunner {
     std::string build;
     std::uint32_t slot = 0;
     bool alive = true;
+    wire::Rest rest = wire::Rest::kRuns;
     model::NetworkRules rules;
   };
 
@@ -87,6 +88,8 @@ class FakeRunner {
   std::vector<std::string> started_from;      // ids of copies, in the order of the starts
   std::size_t most_entries = 0;               // at one instant
   std::size_t started = 0;
+  std::size_t pauses = 0;
+  std::size_t resumes = 0;
   std::size_t waiting = 0;  // requests held back now
 
  private:
@@ -162,6 +165,8 @@ class FakeRunner {
       case wire::Type::kHello: return {bytes_of(hello(header))};
       case wire::Type::kStart: return {bytes_of(start(header, read<wire::StartRequest>(bytes)))};
       case wire::Type::kStop: return {bytes_of(stop_one(header, read<wire::SandboxRef>(bytes)))};
+      case wire::Type::kPause: return {bytes_of(pause(header, read<wire::PauseRequest>(bytes)))};
+      case wire::Type::kResume: return {bytes_of(resume(header, read<wire::StartRequest>(bytes)))};
       case wire::Type::kList: return list(header);
       case wire::Type::kStats: return {bytes_of(stats(header, read<wire::SandboxRef>(bytes)))};
       case wire::Type::kSnapshot: return {bytes_of(snapshot(header, read<wire::SnapshotRequest>(bytes)))};
@@ -241,12 +246,18 @@ class FakeRunner {
     entry.slot = static_cast<std::uint32_t>(started);
     entry.rules.internet = request.internet == 1;
     entries[id] = entry;
-    most_entries = std::max(most_entries, entries.size());
+    count_entries();
     out.slot = entry.slot;
     out.interface.set("fake" + std::to_string(entry.slot));
     out.pid = 1000 + entry.slot;
     out.start_ticks = entry.slot;
     return out;
+  }
+
+  void count_entries() {
+    auto held = [](const auto& entry) { return entry.second.rest != wire::Rest::kStored; };
+    auto now = static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), held));
+    most_entries = std::max(most_entries, now);
   }
 
   wire::StopReply stop_one(const wire::Header& header, const wire::SandboxRef& request) {
@@ -262,6 +273,39 @@ class FakeRunner {
     return out;
   }
 
+  wire::Done pause(const wire::Header& header, const wire::PauseRequest& request) {
+    auto out = reply<wire::Done>(header, wire::Type::kDone);
+    if (out.status.ok == 0) return out;
+    auto found = entries.find(request.sandbox.str());
+    if (found == entries.end()) {
+      refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
+    } else if (found->second.rest != wire::Rest::kStored) {
+      found->second.rest = request.memory == 1 ? wire::Rest::kFrozen : wire::Rest::kStored;
+      ++pauses;
+    }
+    return out;
+  }
+
+  wire::StartReply resume(const wire::Header& header, const wire::StartRequest& request) {
+    auto out = reply<wire::StartReply>(header, wire::Type::kStartReply);
+    if (out.status.ok == 0) return out;
+    auto found = entries.find(request.sandbox.str());
+    if (found == entries.end()) {
+      refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
+      return out;
+    }
+    Entry& entry = found->second;
+    if (entry.rest == wire::Rest::kStored) entry.slot = static_cast<std::uint32_t>(++started);
+    entry.rest = wire::Rest::kRuns;
+    entry.generation = request.generation;
+    ++resumes;
+    count_entries();
+    out.slot = entry.slot;
+    out.interface.set("fake" + std::to_string(entry.slot));
+    out.pid = 1000 + entry.slot;
+    return out;
+  }
+
   std::vector<std::string> list(const wire::Header& header) {
     std::vector<std::string> out;
     for (const auto& [id, entry] : entries) {
@@ -271,6 +315,7 @@ class FakeRunner {
       item.sandbox.set(id);
       item.generation = entry.generation;
       item.owner_epoch = entry.owner_epoch;
+      item.rest = static_cast<std::uint8_t>(entry.rest);
       item.build.set(entry.build);
       item.slot = entry.slot;
       out.push_back(bytes_of(item));

@@ -20,6 +20,8 @@ void register_all(Commands& commands) {
   register_top(commands);
   register_logs(commands);
   register_kill(commands);
+  register_pause(commands);
+  register_resume(commands);
   register_snapshot(commands);
   register_template(commands);
   register_key(commands);

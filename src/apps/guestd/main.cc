@@ -108,6 +108,7 @@ Result<guest::Options> read_boot(int fd) {
   options.internal_token =
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
   options.run_directory = "/run/e2b";
+  options.kept_file = "/etc/.atoll-environment";
   return options;
 }
 

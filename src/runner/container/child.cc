@@ -177,6 +177,7 @@ void Child::mount_proc() {
   check(::fchdir(directory), "enter /proc");
   for (const char* path : kReadOnlyProc) lock_part(path);
   for (const Masked& masked : kMaskedProc) mask(masked);
+  mount("/kit/boot_id", "sys/kernel/random/boot_id", nullptr, MS_BIND, nullptr);
 }
 
 // Makes a part of /proc read-only, by a read-only mount of itself.

@@ -16,12 +16,6 @@ const says501 = (error) => {
   return true;
 };
 
-test('pause', async () => {
-  const pause = sandbox.pause ?? sandbox.betaPause;
-  await assert.rejects(pause.call(sandbox), says501);
-  assert.equal((await sandbox.commands.run('echo on')).stdout, 'on\n');
-});
-
 test('templates through the API', async () => {
   const build = e2b.Template().fromImage('debian:12').runCmd('true');
   await assert.rejects(e2b.Template.build(build, 'e2e-template', { alias: 'e2e-template' }), /501/);
@@ -34,7 +28,6 @@ test('secrets and volumes', async () => {
 
 test('every such call has the same shape', async () => {
   const calls = [
-    ['POST', `/sandboxes/${sandbox.sandboxId}/pause`],
     ['POST', '/v3/templates'],
     ['POST', '/secrets'],
     ['GET', '/secrets'],
@@ -51,15 +44,4 @@ test('every such call has the same shape', async () => {
     assert.equal(body.code, 501, path);
     assert.ok(body.message, path);
   }
-});
-
-test('automatic pause is refused, not ignored', async () => {
-  const answer = await apiFetch('/sandboxes', {
-    method: 'POST',
-    body: JSON.stringify({ templateID: template, timeout: 30, autoPause: true }),
-    headers: { 'content-type': 'application/json' },
-  });
-  if (answer.status === 201)
-    await apiFetch(`/sandboxes/${(await answer.json()).sandboxID}`, { method: 'DELETE' });
-  assert.equal(answer.status, 501);
 });

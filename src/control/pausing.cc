@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a sandbox comes to rest: unreachable at once, intent written, the guest asked to write its data out,
+// the runner asked until it says that all stands still, result written. After a crash it is finished; what
+// the runner refuses is undone.
+#include "async/detach.h"
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
+constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
+constexpr Millis kAgainAfterFailure = std::chrono::seconds(10);  // a pause by the deadline
+
+}  // namespace
+
+bool fate_unknown(const Error& error) {
+  return error.word() == "runner_unavailable" || error.word() == "runner_slow" || error.word() == "capacity";
+}
+
+Error ended_meanwhile(const std::string& id) {
+  return make_error(Code::kNotFound, "sandbox '{}' ended meanwhile", id).with_word("sandbox_not_found");
+}
+
+// The work goes on when the client goes away in the middle.
+Task<Result<void>> SandboxService::pause(std::string tenant, std::string id, Memory memory) {
+  co_return co_await async::finish_in(scope_, "pause", pause_now(std::move(tenant), std::move(id), memory));
+}
+
+Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id, Memory memory) {
+  CO_TRY(LivePtr live, find_running(tenant, id));
+  CO_TRY_VOID(require_tier(live->row.tier));
+  co_return co_await pause_live(live, memory);
+}
+
+Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory) {
+  while (live->copying && !live->ending) co_await live->changed.wait();
+  if (live->row.state != model::State::kRunning || live->ending) co_return ended_meanwhile(live->row.id);
+  WallTime deadline = live->row.deadline;
+  live->row.rests_in_memory = memory == Memory::kKeep;
+  live->row.deadline = clock_.now();
+  deadlines_.erase(live->row.id);
+  Step step;
+  step.intent = model::Operation::kPause;
+  auto moved = co_await move(live, model::State::kPausing, std::move(step));
+  FAULT("pause.intent_written");
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!moved) {
+    live->row.deadline = deadline;
+    publish(live);
+    co_return std::move(moved).error();
+  }
+  show_state(live);
+  // A guest daemon that does not answer does not keep its sandbox awake: the kernel has what was written.
+  auto asked = co_await live->guest->freeze(memory == Memory::kLose);
+  if (!asked)
+    log::warn("pausing without the guest daemon", {{"id", live->row.id}, {"what", asked.error().message()}});
+  FAULT("pause.guest_asked");
+  co_return co_await finish_pause(live);
+}
+
+// Until the runner has said yes or no, or the state's bound has passed.
+Task<Result<void>> SandboxService::rest_in_runner(LivePtr live) {
+  auto until = clock_.steady_now() + model::bound(model::State::kPausing);
+  Steady::duration retry = kFirstRetry;
+  while (true) {
+    auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory);
+    if (rested || !fate_unknown(rested.error())) co_return rested;
+    if (live->ending || stopping_ || clock_.steady_now() >= until) co_return rested;
+    co_await runner_up_.wait_until(Steady::now() + retry);
+    retry = std::min(retry * 2, kMaxRetry);
+  }
+}
+
+Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
+  auto rested = co_await rest_in_runner(live);
+  FAULT("pause.rested");
+  live->guest->close();
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (stopping_) co_return rested;  // the next start finishes it
+  if (!rested) co_return co_await undo_pause(live, std::move(rested).error());
+  break_off(live);
+  if (!live->row.rests_in_memory) {
+    live->row.slot = 0;
+    live->row.interface.clear();
+    live->row.pid = 0;
+    live->place.release();
+  }
+  Step step;
+  step.event = "sandbox.paused";
+  step.message = live->row.rests_in_memory ? "sandbox paused" : "sandbox paused, only its disk is kept";
+  step.data = event_data({{"memory", live->row.rests_in_memory ? "kept" : "lost"}});
+  CO_TRY_VOID(co_await write_result(live, model::State::kPaused, std::move(step)));
+  FAULT("pause.written");
+  log::info("sandbox paused", {{"id", live->row.id}, {"memory", live->row.rests_in_memory}});
+  co_return success();
+}
+
+// It runs as before, or, when that cannot be known, counts as running; the next reconcile tells.
+Task<Result<void>> SandboxService::undo_pause(LivePtr live, Error why) {
+  if (why.code() == Code::kNotFound) {
+    begin_end(live, Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
+    co_return why;
+  }
+  auto told = co_await live->guest->init(identity_of(live->row));
+  if (!told)
+    log::warn("could not call off a pause", {{"id", live->row.id}, {"what", told.error().message()}});
+  live->guest->close();
+  if (live->ending) co_return why;
+  auto left = Millis(live->row.deadline_steady_ms - steady_ms());
+  set_deadline(*live, std::max(left, kAgainAfterFailure));
+  Step step;
+  step.event = "sandbox.pause_failed";
+  step.message = "sandbox not paused: " + why.message();
+  CO_TRY_VOID(co_await write_result(live, model::State::kRunning, std::move(step)));
+  publish(live);
+  co_return why;
+}
+
+// What the kernel has done is not taken back because a row cannot be written: it is tried until it is.
+Task<Result<void>> SandboxService::write_result(LivePtr live, model::State to, Step step) {
+  Steady::duration retry = kFirstRetry;
+  while (true) {
+    if (live->ending) co_return ended_meanwhile(live->row.id);
+    auto moved = co_await move(live, to, step);
+    if (live->ending) co_return ended_meanwhile(live->row.id);
+    if (moved) {
+      show_state(live);
+      stopped_.notify_all();
+      co_return moved;
+    }
+    if (stopping_) co_return moved;
+    log::warn("could not write a state", {{"id", live->row.id}, {"what", moved.error().message()}});
+    co_await async::sleep_for(retry);
+    retry = std::min(retry * 2, kMaxRetry);
+  }
+}
+
+Task<> SandboxService::recover_pause(LivePtr live) {
+  auto done = co_await finish_pause(live);
+  if (!done)
+    log::warn("an interrupted pause was not finished",
+              {{"id", live->row.id}, {"what", done.error().message()}});
+}
+
+// The row says that it is paused, and the runner lets it run: a resume was undone without the runner.
+Task<> SandboxService::keep_at_rest(LivePtr live) {
+  auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory);
+  if (!rested)
+    log::warn("could not bring a paused sandbox to rest",
+              {{"id", live->row.id}, {"what", rested.error().message()}});
+}
+
+// The row says that it runs, and the runner has it at rest: a pause was undone without the runner.
+Task<> SandboxService::follow_rest(LivePtr live, bool in_memory) {
+  if (live->ending || live->row.state != model::State::kRunning) co_return;
+  live->row.rests_in_memory = in_memory;
+  live->row.deadline = clock_.now();
+  deadlines_.erase(live->row.id);
+  Step step;
+  step.intent = model::Operation::kPause;
+  auto moved = co_await move(live, model::State::kPausing, std::move(step));
+  if (live->ending) co_return;
+  if (!moved) {
+    publish(live);
+    co_return;
+  }
+  show_state(live);
+  co_await recover_pause(live);
+}
+
+void SandboxService::pause_at_deadline(LivePtr live) {
+  bool keep = live->row.lifecycle.keep_memory;
+  auto task = [](SandboxService* service, LivePtr one, Memory memory) -> Task<> {
+    auto done = co_await service->pause_live(one, memory);
+    if (!done)
+      log::warn("not paused at its deadline", {{"id", one->row.id}, {"what", done.error().message()}});
+  };
+  scope_.spawn("pause of " + live->row.id, task(this, live, keep ? Memory::kKeep : Memory::kLose));
+}
+
+}  // namespace atl::control

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pause and resume in control: states, generations, deadlines, traffic that wakes, and what a crash leaves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/control_world.h"
+
+namespace atl::control {
+namespace {
+
+using model::Lifecycle;
+using model::State;
+using testing::HasSubstr;
+using wire::Rest;
+using Memory = SandboxService::Memory;
+
+class PausingTest : public testing::Test {
+ protected:
+  PausingTest() {
+    world_.add_template("base", test::kBuild, 0);
+    world_.connect();
+  }
+  SandboxService& service() { return *world_.service; }
+  std::string created(Lifecycle lifecycle = {}) {
+    auto spec = world_.spec();
+    spec.envs["COLOUR"] = "blue";
+    spec.lifecycle = lifecycle;
+    auto made = world_.create(std::move(spec));
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    return made ? (*made)->id : std::string();
+  }
+  Result<void> pause(const std::string& id, Memory memory = Memory::kKeep) {
+    return world_.run(service().pause(world_.tenant, id, memory));
+  }
+  Result<SandboxService::Connected> connect(const std::string& id, Memory memory = Memory::kKeep) {
+    return world_.run(service().connect(world_.tenant, id, std::chrono::seconds(60), memory));
+  }
+  State state(const std::string& id) {
+    auto row = service().get(world_.tenant, id);
+    return row ? (*row)->state : State::kStopped;
+  }
+  Rest rest(const std::string& id) { return world_.runner.entries.at(id).rest; }
+  std::uint64_t generation(const std::string& id) { return (*service().get(world_.tenant, id))->generation; }
+  void settle() { world_.run(service().settle()); }
+  void crash_and_return() {
+    world_.crash();
+    world_.reopen();
+    world_.connect();
+    settle();
+  }
+
+  test::World world_;
+};
+
+TEST_F(PausingTest, PausesAndResumesUnderANewGeneration) {
+  std::string id = created();
+  std::string token = (*service().get(world_.tenant, id))->access_token.reveal();
+  std::vector<std::pair<std::string, std::uint64_t>> gone;
+  auto subscription = service().on_gone(
+      [&](std::string_view sandbox, std::uint64_t number) { gone.emplace_back(sandbox, number); });
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(state(id), State::kPaused);
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{"{}"});
+  EXPECT_EQ(gone, (std::vector<std::pair<std::string, std::uint64_t>>{{id, 1}}));
+  EXPECT_EQ(service().find(id)->state, State::kPaused);
+  EXPECT_EQ(pause(id).error().code(), Code::kConflict);
+  EXPECT_EQ(service().list({.tenant = world_.tenant}).rows.size(), 1u);
+  EXPECT_EQ(service().list({.tenant = world_.tenant, .running = false}).rows.size(), 1u);
+  EXPECT_EQ(service().list({.tenant = world_.tenant, .paused = false}).rows.size(), 0u);
+  EXPECT_EQ(service().list({.tenant = world_.tenant}).total_running, 0u);
+  EXPECT_EQ(world_
+                .run(service().set_timeout(world_.tenant, id, std::chrono::seconds(5),
+                                           SandboxService::Extend::kReplace))
+                .error()
+                .code(),
+            Code::kConflict);
+
+  auto connected = connect(id);
+  ASSERT_TRUE(connected.ok()) << connected.error().message();
+  EXPECT_TRUE(connected->resumed);
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(rest(id), Rest::kRuns);
+  EXPECT_EQ(generation(id), 2u);
+  EXPECT_EQ((*service().get(world_.tenant, id))->access_token.reveal(), token);
+  EXPECT_EQ(service().find(id)->generation, 2u);
+  ASSERT_EQ(world_.guests.inits[id].size(), 2u);
+  EXPECT_THAT(world_.guests.inits[id][1], HasSubstr("\"generation\":2"));
+  EXPECT_THAT(world_.guests.inits[id][0], HasSubstr("\"COLOUR\":\"blue\""));
+  EXPECT_THAT(world_.guests.inits[id][1], HasSubstr("\"keepEnvironment\":true"));
+  EXPECT_FALSE(connect(id)->resumed);
+}
+
+TEST_F(PausingTest, OnItsDiskItHoldsNoPlace) {
+  std::string id = created();
+  std::uint32_t held = service().quota().held();
+  ASSERT_TRUE(pause(id, Memory::kLose).ok());
+  EXPECT_EQ(rest(id), Rest::kStored);
+  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{R"({"stop":true})"});
+  EXPECT_EQ(service().quota().held(), held - 1);
+  ASSERT_TRUE(connect(id).ok());
+  EXPECT_EQ(service().quota().held(), held);
+  EXPECT_THAT(world_.guests.inits[id].back(), HasSubstr("\"keepEnvironment\":true"));
+}
+
+TEST_F(PausingTest, AConnectMayAskForAReboot) {
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  auto slot = world_.runner.entries.at(id).slot;
+  ASSERT_TRUE(connect(id, Memory::kLose).ok());
+  EXPECT_NE(world_.runner.entries.at(id).slot, slot);
+  EXPECT_EQ(state(id), State::kRunning);
+}
+
+TEST_F(PausingTest, ItsDeadlinePausesItAndDoesNotFireWhileItRests) {
+  std::string id = created({.on_timeout = Lifecycle::OnTimeout::kPause});
+  std::string disk = created({.on_timeout = Lifecycle::OnTimeout::kPause, .keep_memory = false});
+  world_.clock.advance(std::chrono::seconds(61));
+  service().fire_deadlines();
+  world_.until([&] { return state(id) == State::kPaused && state(disk) == State::kPaused; });
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+  EXPECT_EQ(rest(disk), Rest::kStored);
+  world_.clock.advance(std::chrono::hours(10));
+  service().fire_deadlines();
+  EXPECT_EQ(state(id), State::kPaused);
+  ASSERT_TRUE(connect(id).ok());
+  world_.clock.advance(std::chrono::seconds(61));
+  service().fire_deadlines();
+  world_.until([&] { return state(id) == State::kPaused; });
+}
+
+TEST_F(PausingTest, ManyCallersWakeItOnce) {
+  std::string id = created({.auto_resume = true});
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_TRUE(service().find(id)->auto_resume);
+  int awake = 0;
+  for (int i = 0; i < 20; ++i) {
+    world_.spawn(service().wake(id), [&](Result<RoutePtr> route) {
+      awake += route.ok() && (*route)->state == State::kRunning ? 1 : 0;
+    });
+  }
+  world_.until([&] { return awake == 20; });
+  EXPECT_EQ(world_.runner.resumes, 1u);
+  EXPECT_EQ(generation(id), 2u);
+  auto left = (*service().get(world_.tenant, id))->deadline.ms - world_.clock.now().ms;
+  EXPECT_EQ(left, 300'000);
+}
+
+TEST_F(PausingTest, TrafficDoesNotWakeWhatWasNotToldSo) {
+  std::string plain = created();
+  std::string disk = created({.auto_resume = true});
+  ASSERT_TRUE(pause(plain).ok());
+  ASSERT_TRUE(pause(disk, Memory::kLose).ok());
+  for (const std::string& id : {plain, disk}) EXPECT_FALSE(world_.run(service().wake(id)).ok());
+  EXPECT_EQ(world_.runner.resumes, 0u);
+}
+
+TEST_F(PausingTest, WhatTheRunnerRefusesIsUndone) {
+  std::string id = created();
+  world_.runner.fail.emplace(
+      wire::Type::kPause, make_error(Code::kDeadline, "it does not stand still").with_word("pause_timeout"));
+  auto refused = pause(id);
+  EXPECT_EQ(refused.error().word(), "pause_timeout");
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(service().find(id)->state, State::kRunning);
+  world_.runner.fail.clear();
+  ASSERT_TRUE(pause(id).ok());
+  world_.runner.fail.emplace(wire::Type::kResume, make_error(Code::kInternal, "no").with_word("no"));
+  EXPECT_FALSE(connect(id).ok());
+  EXPECT_EQ(state(id), State::kPaused);
+  world_.runner.fail.clear();
+  ASSERT_TRUE(connect(id).ok());
+  EXPECT_EQ(generation(id), 3u);
+}
+
+TEST_F(PausingTest, AGuestThatDoesNotAnswerIsStillPausedButNotResumed) {
+  std::string id = created();
+  world_.guests.freeze_status = 500;
+  ASSERT_TRUE(pause(id).ok());
+  world_.guests.init_status = 500;
+  EXPECT_EQ(connect(id).error().word(), "agent_unreachable");
+  EXPECT_EQ(state(id), State::kPaused);
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+  world_.guests.init_status = 204;
+  EXPECT_TRUE(connect(id).ok());
+}
+
+TEST_F(PausingTest, APausedOneCanBeKilledAndItsEndIsNoticed) {
+  std::string killed = created(), dead = created();
+  ASSERT_TRUE(pause(killed).ok());
+  ASSERT_TRUE(pause(dead).ok());
+  EXPECT_TRUE(world_.run(service().kill(world_.tenant, killed)).ok());
+  world_.runner.die(dead);
+  world_.until([&] { return state(dead) == State::kStopped; });
+  settle();
+  EXPECT_TRUE(world_.runner.entries.empty());
+  EXPECT_EQ(service().quota().held(), 0u);
+}
+
+TEST_F(PausingTest, AKillWinsOverAPauseUnderWay) {
+  std::string id = created();
+  world_.runner.hold.insert(wire::Type::kPause);
+  bool paused = false;
+  world_.spawn(service().pause(world_.tenant, id, Memory::kKeep), [&](Result<void> done) {
+    paused = true;
+    EXPECT_EQ(done.error().code(), Code::kNotFound);
+  });
+  world_.until([&] { return world_.runner.waiting == 1; });
+  EXPECT_TRUE(world_.run(service().kill(world_.tenant, id)).ok());
+  world_.runner.release_held();
+  world_.until([&] { return paused; });
+  EXPECT_TRUE(world_.runner.entries.empty());
+}
+
+TEST_F(PausingTest, PausedOnesAreKnownAgainAfterACrash) {
+  std::string memory = created({.auto_resume = true}), disk = created();
+  ASSERT_TRUE(pause(memory).ok());
+  ASSERT_TRUE(pause(disk, Memory::kLose).ok());
+  crash_and_return();
+  EXPECT_EQ(state(memory), State::kPaused);
+  EXPECT_EQ(state(disk), State::kPaused);
+  EXPECT_EQ(service().quota().held(), 1u);
+  EXPECT_TRUE(service().find(memory)->auto_resume);
+  EXPECT_TRUE(connect(memory).ok());
+  EXPECT_TRUE(connect(disk).ok());
+}
+
+TEST_F(PausingTest, APauseCutShortIsFinished) {
+  std::string id = created();
+  world_.runner.ignore.insert(wire::Type::kPause);
+  world_.spawn(service().pause(world_.tenant, id, Memory::kKeep), [](Result<void>) {});
+  world_.until([&] { return state(id) == State::kPausing && !world_.guests.freezes[id].empty(); });
+  world_.flush();
+  world_.runner.ignore.clear();
+  crash_and_return();
+  EXPECT_EQ(state(id), State::kPaused);
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+}
+
+TEST_F(PausingTest, AResumeCutShortIsFinished) {
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  world_.runner.ignore.insert(wire::Type::kResume);
+  world_.spawn(service().connect(world_.tenant, id, std::chrono::seconds(60), Memory::kKeep),
+               [](Result<SandboxService::Connected>) {});
+  world_.until([&] { return state(id) == State::kResuming; });
+  world_.flush();
+  world_.runner.ignore.clear();
+  crash_and_return();
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(rest(id), Rest::kRuns);
+  EXPECT_EQ(generation(id), 2u);
+}
+
+TEST_F(PausingTest, TheRunnerIsBroughtInLine) {
+  std::string paused = created(), running = created();
+  ASSERT_TRUE(pause(paused).ok());
+  world_.runner.disconnect();
+  world_.until([&] { return !service().status().reconciled; });
+  world_.runner.entries.at(paused).rest = Rest::kRuns;
+  world_.runner.entries.at(running).rest = Rest::kFrozen;
+  world_.connect();
+  world_.until([&] { return rest(paused) == Rest::kFrozen && state(running) == State::kPaused; });
+  EXPECT_TRUE(connect(running).ok());
+}
+
+TEST_F(PausingTest, OnlyWhatRestsOnItsDiskOutlivesTheMachine) {
+  std::string memory = created(), disk = created();
+  ASSERT_TRUE(pause(memory).ok());
+  ASSERT_TRUE(pause(disk, Memory::kLose).ok());
+  world_.runner.entries.erase(memory);
+  world_.set_boot_id("boot-2");
+  crash_and_return();
+  EXPECT_EQ(state(memory), State::kStopped);
+  EXPECT_EQ(state(disk), State::kPaused);
+  EXPECT_TRUE(connect(disk).ok());
+}
+
+}  // namespace
+}  // namespace atl::control

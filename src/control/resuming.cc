@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a paused sandbox goes on: intent with the next generation written, the runner asked, the guest told the
+// time, fresh random bytes and the generation before anybody can reach it, result written.
+#include "async/detach.h"
+#include "control/service_impl.h"
+
+namespace atl::control {
+namespace {
+
+constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
+constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
+constexpr Millis kWokenAtLeast = std::chrono::seconds(300);  // of a sandbox that traffic wakes
+
+Error no_such(const std::string& id) {
+  return make_error(Code::kNotFound, "sandbox '{}' not found", id)
+      .with_word("sandbox_not_found")
+      .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
+}
+
+bool turning(model::State state) {
+  return state == model::State::kPausing || state == model::State::kResuming;
+}
+
+}  // namespace
+
+Task<Result<SandboxService::Connected>> SandboxService::connect(std::string tenant, std::string id,
+                                                                Millis timeout, Memory memory) {
+  auto task = connect_now(std::move(tenant), std::move(id), timeout, memory);
+  co_return co_await async::finish_in(scope_, "connect", std::move(task));
+}
+
+Task<Result<SandboxService::Connected>> SandboxService::connect_now(std::string tenant, std::string id,
+                                                                    Millis timeout, Memory memory) {
+  LivePtr live = find_visible(tenant, id);
+  if (!live) co_return no_such(id);
+  // A copy of a disk ends before what it copies wakes.
+  while ((turning(live->row.state) || live->copying) && !live->ending) co_await live->changed.wait();
+  if (live->ending) co_return no_such(id);
+  Connected out;
+  if (live->row.state == model::State::kPaused) {
+    CO_TRY_VOID(co_await resume_live(live, timeout, memory));
+    out.row = SandboxView(live, &live->row);
+    out.resumed = true;
+    co_return out;
+  }
+  CO_TRY(out.row, co_await set_timeout(tenant, id, timeout, Extend::kExtendOnly));
+  co_return out;
+}
+
+Task<Result<void>> SandboxService::resume_live(LivePtr live, Millis timeout, Memory memory) {
+  CO_TRY_VOID(require_tier(live->row.tier));
+  auto before = std::make_pair(live->row.deadline, live->row.rests_in_memory);
+  ++live->row.generation;
+  set_deadline(*live, timeout);
+  if (memory == Memory::kLose) live->row.rests_in_memory = false;
+  Step step;
+  step.intent = model::Operation::kResume;
+  auto moved = co_await move(live, model::State::kResuming, std::move(step));
+  FAULT("resume.intent_written");
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!moved) {
+    std::tie(live->row.deadline, live->row.rests_in_memory) = before;
+    show_state(live);
+    co_return std::move(moved).error();
+  }
+  show_state(live);
+  co_return co_await finish_resume(live);
+}
+
+Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
+  auto until = clock_.steady_now() + model::bound(model::State::kResuming);
+  Steady::duration retry = kFirstRetry;
+  while (true) {
+    auto pass = co_await starts_.enter(live->row.tenant);
+    // A reboot of one that rests in memory: its memory goes first.
+    Result<void> stored = success();
+    if (!live->row.rests_in_memory) stored = co_await runner_.pause_sandbox(live->row.id, false);
+    Result<wire::StartReply> woken = make_error(Code::kInternal, "");
+    if (stored) {
+      woken = co_await runner_.resume_sandbox(start_request(*live));
+    } else {
+      woken = std::move(stored).error();
+    }
+    if (woken) {
+      take_start_reply(*live, *woken);
+      co_return success();
+    }
+    if (!fate_unknown(woken.error()) || live->ending || stopping_ || clock_.steady_now() >= until)
+      co_return std::move(woken).error();
+    co_await runner_up_.wait_until(Steady::now() + retry);
+    retry = std::min(retry * 2, kMaxRetry);
+  }
+}
+
+Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
+  if (!live->place) {
+    auto place = co_await reserve_place(live->row.tenant, amounts_of(live->row.limits));
+    if (live->ending) co_return ended_meanwhile(live->row.id);
+    if (!place) co_return co_await undo_resume(live, std::move(place).error());
+    live->place = std::move(*place);
+  }
+  used_builds_.insert(live->row.build);
+  auto woken = co_await wake_in_runner(live);
+  FAULT("resume.woken");
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (stopping_) co_return woken;  // the next start finishes it
+  if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
+  auto told = co_await live->guest->init(identity_of(live->row));
+  FAULT("resume.initialised");
+  live->guest->close();
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!told) co_return co_await undo_resume(live, std::move(told).error());
+  live->row.started_at = clock_.now();
+  Step step;
+  step.event = "sandbox.resumed";
+  step.message = "sandbox resumed";
+  step.data = event_data({{"generation", fmt::format("{}", live->row.generation)},
+                          {"memory", live->row.rests_in_memory ? "kept" : "lost"}});
+  CO_TRY_VOID(co_await write_result(live, model::State::kRunning, std::move(step)));
+  FAULT("resume.written");
+  publish(live);
+  log::info("sandbox resumed", {{"id", live->row.id}, {"generation", live->row.generation}});
+  co_return success();
+}
+
+// Back to rest, also in the runner. Where that cannot be known, the next reconcile sees to it.
+Task<Result<void>> SandboxService::undo_resume(LivePtr live, Error why) {
+  if (why.code() == Code::kNotFound) {
+    begin_end(live, Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
+    co_return why;
+  }
+  co_await keep_at_rest(live);
+  if (live->ending) co_return why;
+  if (!live->row.rests_in_memory) live->place.release();
+  live->row.deadline = clock_.now();
+  Step step;
+  step.event = "sandbox.resume_failed";
+  step.message = "sandbox not resumed: " + why.message();
+  CO_TRY_VOID(co_await write_result(live, model::State::kPaused, std::move(step)));
+  co_return why;
+}
+
+Task<> SandboxService::recover_resume(LivePtr live) {
+  auto done = co_await finish_resume(live);
+  if (!done)
+    log::warn("an interrupted resume was not finished",
+              {{"id", live->row.id}, {"what", done.error().message()}});
+}
+
+Task<Result<RoutePtr>> SandboxService::wake(std::string sandbox) {
+  co_return co_await async::finish_in(scope_, "wake", wake_now(std::move(sandbox)));
+}
+
+Task<Result<RoutePtr>> SandboxService::wake_now(std::string id) {
+  while (true) {
+    auto found = live_.find(id);
+    if (found == live_.end() || found->second->ending || !found->second->route) co_return no_such(id);
+    LivePtr live = found->second;
+    if (live->row.state == model::State::kRunning) co_return live->route;
+    if (live->row.state != model::State::kPaused || live->copying) {
+      co_await live->changed.wait();
+      continue;
+    }
+    if (!live->route->auto_resume) co_return no_such(id);
+    CO_TRY_VOID(
+        co_await resume_live(live, std::max(live->row.lifecycle.timeout, kWokenAtLeast), Memory::kKeep));
+  }
+}
+
+}  // namespace atl::control

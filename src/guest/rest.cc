@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/rest.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/log.h"
+#include "guest/json.h"
+#include "guest/limits.h"
+#include "guest/posix.h"
+#include "guest/state.h"
+
+namespace atl::guest {
+namespace {
+
+constexpr Millis kStopGrace{3'000};  // from SIGTERM to the end, before a pause that keeps only the disk
+
+// Work of another thread.
+struct WriteOut {
+  std::string path;
+  Result<void> operator()() const {
+    Fd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root || ::syncfs(root.get()) != 0)
+      return Error::from_errno(errno, fmt::format("write {} out", path));
+    return {};
+  }
+};
+
+Result<bool> parse_stop(std::string_view text) {
+  if (text.empty()) return false;
+  TRY(auto message, parse_message(text));
+  Fields fields(message);
+  bool stop = fields.boolean("stop");
+  if (fields.failure()) return *fields.failure();
+  return stop;
+}
+
+// Asks each process to end, and waits for those that do; the runner ends the others.
+Task<> end_processes(Guest& guest) {
+  auto until = Steady::now() + kStopGrace;
+  for (const ProcessPtr& process : guest.processes.alive()) (void)process->send_signal(SIGTERM);
+  while (Steady::now() < until) {
+    auto alive = guest.processes.alive();
+    if (alive.empty()) co_return;
+    co_await alive.front()->changed().wait_until(until);
+  }
+}
+
+// The environment may hold secrets, so control does not store it; the workload has it already.
+Result<void> keep_environment(const Guest& guest) {
+  std::string text = R"({"envs":)" + text_map_json(guest.settings.environment) + "}";
+  ::unlink(guest.options.kept_file.c_str());
+  return write_small_file(guest.options.kept_file, text, 0600);
+}
+
+}  // namespace
+
+Rest::Stay::Stay(Rest& rest, std::function<void()> wake)
+    : rest_(rest), wake_(std::move(wake)), place_(rest.streams_.insert(rest.streams_.end(), this)) {}
+
+Rest::Stay::~Stay() { rest_.streams_.erase(place_); }
+
+void Rest::end_streams() {
+  for (Stay* stream : streams_) {
+    stream->due_ = true;
+    stream->wake_();
+  }
+}
+
+Error pausing_error(std::string_view hint) {
+  return make_error(Code::kUnavailable, "the sandbox is being paused; {}", hint).with_word("sandbox_paused");
+}
+
+std::map<std::string, std::string> take_kept_environment(const std::string& path) {
+  auto text = read_small_file(path, kMaxInitBytes);
+  ::unlink(path.c_str());
+  Result<boost::json::object> message =
+      text.ok() ? parse_message(*text) : Result<boost::json::object>(text.error());
+  if (!message.ok()) {
+    log::warn("the environment was not kept", {{"why", message.error().message()}});
+    return {};
+  }
+  Fields fields(*message);
+  auto environment = fields.text_map("envs", kMaxVariables);
+  return fields.failure() ? std::map<std::string, std::string>() : environment;
+}
+
+Task<> serve_freeze(Guest& guest, Exchange& exchange) {
+  auto text = co_await exchange.read_all(kMaxInitBytes);
+  Result<bool> stop = text.ok() ? parse_stop(*text) : Result<bool>(text.error());
+  if (!stop.ok()) {
+    co_await respond_error(exchange, stop.error());
+    co_return;
+  }
+  guest.rest.end_streams();
+  guest.processes.hold_clocks();
+  if (*stop) {
+    co_await end_processes(guest);
+    auto kept = keep_environment(guest);
+    if (!kept.ok()) log::warn("the environment is not kept", {{"why", kept.error().message()}});
+  }
+  std::string root = ::getpid() == 1 ? "/" : guest.options.run_directory;
+  WriteOut work{root};
+  auto written = co_await guest.file_workers.run(work);
+  if (!written.ok()) {
+    co_await respond_error(exchange, written.error());
+    co_return;
+  }
+  http::ResponseHead head;
+  head.status = 204;
+  co_await respond(exchange, std::move(head), "");
+}
+
+}  // namespace atl::guest
