@@ -37,6 +37,7 @@ struct Ending {
 // Place in a list: start time and id.
 using StartKeyOf = std::pair<std::int64_t, std::string>;
 
+// One of them.
 struct Live {
   Live(async::Executor executor, model::SandboxRow r) : row(std::move(r)), changed(std::move(executor)) {}
 

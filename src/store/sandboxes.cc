@@ -16,6 +16,8 @@ constexpr char kColumns[] =
     " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
     "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir";
 
+constexpr int kIntentColumn = 38;  // behind all of kColumns
+
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
 }
@@ -133,8 +135,9 @@ Result<std::vector<StoredSandbox>> load_live_sandboxes(Connection& db) {
     if (!more) return out;
     StoredSandbox stored;
     TRY(stored.row, read_row(rows));
-    if (rows.integer(31) != 0)
-      stored.intent = model::Intent{number<model::Operation>(rows, 31), {rows.integer(32)}};
+    if (rows.integer(kIntentColumn) != 0)
+      stored.intent =
+          model::Intent{number<model::Operation>(rows, kIntentColumn), {rows.integer(kIntentColumn + 1)}};
     out.push_back(std::move(stored));
   }
 }

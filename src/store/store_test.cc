@@ -57,6 +57,10 @@ model::SandboxRow row(const std::string& id, std::uint64_t epoch) {
   out.access_token = Secret("token");
   out.internal_token[31] = 7;
   out.deadline = {123};
+  out.lifecycle = {model::Lifecycle::OnTimeout::kPause, false, true, Millis(7)};
+  out.rests_in_memory = false;
+  out.user = "user";
+  out.workdir = "/home/user";
   return out;
 }
 
@@ -91,6 +95,10 @@ TEST_F(StoreTest, RowsSurviveReopeningAsTheyWere) {
   EXPECT_EQ(stored.row.internal_token, expected.internal_token);
   EXPECT_TRUE(stored.row.access_token.matches("token"));
   EXPECT_EQ(stored.row.deadline.ms, 123);
+  EXPECT_EQ(stored.row.lifecycle, expected.lifecycle);
+  EXPECT_FALSE(stored.row.rests_in_memory);
+  EXPECT_EQ(stored.row.user, "user");
+  EXPECT_EQ(stored.row.workdir, "/home/user");
   ASSERT_TRUE(stored.intent);
   EXPECT_EQ(stored.intent->operation, model::Operation::kStop);
 }
