@@ -53,10 +53,19 @@ class Invariants:
         if entry.state == DEAD:
             return [f"I1 {name}: killed and acknowledged, yet it is there"] if there else []
         if entry.state == MAYBE:
-            return self.works(entry) if there else []
+            return self.awake(entry, listed[name]) + self.works(entry) if there else []
         if not there:
             return [f"I1 {name}: created and acknowledged, yet it is gone"]
-        return self.works(entry) + self.same_processes(entry)
+        return self.awake(entry, listed[name]) + self.works(entry) + self.same_processes(entry)
+
+    def awake(self, entry, row):
+        """What rests must wake."""
+        if row["state"] != "paused":
+            return []
+        answer = self.api.call("POST", f"/v2/sandboxes/{entry.sandbox.id}/connect", {"timeout": 600})
+        if answer.status in (200, 201):
+            return []
+        return [f"I8 {entry.sandbox.id}: paused, and connect says {answer.status} {answer.body[:200]!r}"]
 
     def works(self, entry):
         found = []

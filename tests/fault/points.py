@@ -61,6 +61,7 @@ class Scenario:
         )
         self.attempt(lambda: self.api.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600}))
         self.attempt(lambda: self.api.list())
+        entry.state = MAYBE
         for memory in (True, False):
             self.attempt(
                 lambda memory=memory: self.api.call("POST", f"/sandboxes/{sandbox.id}/pause", {"memory": memory})
@@ -68,7 +69,6 @@ class Scenario:
             self.attempt(
                 lambda: self.api.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600})
             )
-        entry.state = MAYBE
         status = self.attempt(sandbox.kill)
         if status in (204, 404):
             entry.state = DEAD

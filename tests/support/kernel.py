@@ -203,11 +203,10 @@ class Inventory:
         self.links = [name for name in links() if first <= int(name[3:]) < first + count]
         self.loops = loop_devices(instance.data_dir)
         self.mounts = mounts_below(instance.data_dir)
-        self.records = (
-            sorted(os.listdir(instance.run_dir + "/sandboxes"))
-            if os.path.isdir(instance.run_dir + "/sandboxes")
-            else []
-        )
+        # Of sandboxes that run or rest in memory, and of those that rest on their disk.
+        folders = [instance.run_dir + "/sandboxes", instance.data_dir + "/stored"]
+        names = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
+        self.records = sorted(set(names))
         disks = instance.data_dir + "/disks"
         self.disks = sorted(os.listdir(disks)) if os.path.isdir(disks) else []
         self.temporary = [
