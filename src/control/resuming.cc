@@ -18,8 +18,10 @@ Error no_such(const std::string& id) {
       .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
 }
 
-bool turning(model::State state) {
-  return state == model::State::kPausing || state == model::State::kResuming;
+bool occupied(const Live& live) {
+  model::State state = live.row.state;
+  return state == model::State::kPausing || state == model::State::kResuming ||
+         (state == model::State::kPaused && live.copying);
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ Task<Result<SandboxService::Connected>> SandboxService::connect_now(std::string 
   LivePtr live = find_visible(tenant, id);
   if (!live) co_return no_such(id);
   // A copy of a disk ends before what it copies wakes.
-  while ((turning(live->row.state) || live->copying) && !live->ending) co_await live->changed.wait();
+  while (occupied(*live) && !live->ending) co_await live->changed.wait();
   if (live->ending) co_return no_such(id);
   Connected out;
   if (live->row.state == model::State::kPaused) {

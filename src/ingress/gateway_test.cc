@@ -246,9 +246,8 @@ TEST_F(GatewayTest, WhatMayNotComeInDoesNotWake) {
 TEST_F(GatewayTest, ASandboxThatDoesNotWakeIsTold) {
   fall_asleep(directory);
   directory.wakeable = false;
-  auto answer = ask(get("/"));
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
-  EXPECT_THAT(answer, HasSubstr("could not be resumed: no room"));
+  EXPECT_THAT(ask(get("/")),
+              testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("not be resumed: no room")));
 }
 
 TEST_F(GatewayTest, TrafficTokenGuardsServicesButNotTheGuestDaemon) {
