@@ -143,6 +143,22 @@ test('the sandbox goes on: processes, streams and files', needs('createSnapshot'
   assert.equal(output, '1\n2\n3\n4\n5\n6\n7\n8\n');
 });
 
+test('a paused sandbox is copied and stays paused', needs('createSnapshot'), async () => {
+  await withSandbox({}, async (source) => {
+    await source.files.write('state.txt', 'asleep');
+    await (source.pause ?? source.betaPause).call(source);
+    const snapshot = await source.createSnapshot();
+    try {
+      assert.equal((await details(source)).state, 'paused');
+      await fromSnapshot(snapshot.snapshotId, async (child) =>
+        assert.equal(await child.files.read('state.txt'), 'asleep'),
+      );
+    } finally {
+      await Sandbox.deleteSnapshot(snapshot.snapshotId);
+    }
+  });
+});
+
 async function details(sandbox) {
   return (await apiFetch(`/sandboxes/${sandbox.sandboxId}`)).json();
 }
