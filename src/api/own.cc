@@ -170,13 +170,18 @@ Task<Result<Answer>> remove_template(Services& services, Call& call) {
 json::object host_json(const control::SandboxService::Status& status) {
   json::object out;
   json::array tiers;
+  json::object unusable;  // the check that failed, of tiers that the runner looked for
   for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm}) {
     if (status.runner_connected && status.runner.tiers & (1u << static_cast<unsigned>(tier))) {
       tiers.emplace_back(model::tier_name(tier));
+      continue;
     }
+    std::string obstacle = status.runner.obstacle[static_cast<std::size_t>(tier)].str();
+    if (!obstacle.empty()) unusable[model::tier_name(tier)] = obstacle;
   }
   static constexpr const char* kCgroups[] = {"unknown", "v1", "hybrid", "v2"};
   out["isolation"] = std::move(tiers);
+  out["unusable"] = std::move(unusable);
   out["cgroups"] = kCgroups[status.runner_connected ? std::min<int>(status.runner.cgroup_mode, 3) : 0];
   out["landlockAbi"] = status.runner_connected ? status.runner.landlock_abi : 0;
   out["missingLayers"] = missing_layers(status.runner_connected ? status.runner.missing_layers : 0);

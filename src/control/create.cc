@@ -49,7 +49,8 @@ Result<void> SandboxService::require_tier(model::Tier tier) const {
             "check that atoll-runner runs (atoll status); sandboxes that run already are not affected");
   }
   if (!(runner_.hello().tiers & (1u << static_cast<unsigned>(tier)))) {
-    return isolation_unavailable(tier, "this host's runner does not offer it");
+    std::string obstacle = runner_.hello().obstacle[static_cast<std::size_t>(tier)].str();
+    return isolation_unavailable(tier, obstacle.empty() ? "this host's runner does not offer it" : obstacle);
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "guest/limits.h"
+#include "guest/open_walk.h"
 
 namespace atl::guest {
 
@@ -22,6 +23,8 @@ Result<Fd> open_at(int directory, const std::string& path, int flags, mode_t mod
   for (;;) {
     long fd = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how);
     if (fd >= 0) return Fd(static_cast<int>(fd));
+    if (errno == ENOSYS)
+      return open_by_walk(directory, path, flags, static_cast<mode_t>(how.mode), how.resolve);
     if (errno != EINTR && errno != EAGAIN) return Error::from_errno(errno, "open");
   }
 }

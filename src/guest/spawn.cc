@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 
 #include "base/text.h"
@@ -121,7 +122,8 @@ ATOLL_IN_CHILD int child_main(void* argument) {
     limit.rlim_cur = limit.rlim_max;
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) child_fail(plan, Step::kLimits);
   }
-  ::syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
+  // Not ~0U, which gVisor refuses as below the first.
+  if (::syscall(SYS_close_range, 3, INT_MAX, CLOSE_RANGE_CLOEXEC) != 0) child_fail(plan, Step::kDescriptors);
   child_set_user(plan);
   if (::chdir(plan.directory) != 0) child_fail(plan, Step::kDirectory);
   // KERNEL: umask(2) belongs to the fs struct, a copy without CLONE_FS.
@@ -168,6 +170,21 @@ struct ChildEnds {
   Fd input, output, errors;
 };
 
+// KERNEL: TIOCGPTPEER (Linux 4.13) opens the other end without trusting a path. gVisor does not know it;
+// there /dev/pts is a mount that nobody inside can change, and what it holds must be a terminal all the same.
+Result<Fd> open_peer(int terminal) {
+  Fd peer(::ioctl(terminal, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (peer) return peer;
+  if (errno != ENOTTY && errno != EINVAL) return no_room(errno, "open the terminal's other end");
+  unsigned number = 0;
+  if (::ioctl(terminal, TIOCGPTN, &number) != 0) return Error::from_errno(errno, "number of a terminal");
+  std::string path = fmt::format("/dev/pts/{}", number);
+  peer = Fd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC));
+  if (!peer) return no_room(errno, "open the terminal's other end");
+  if (::isatty(peer.get()) == 0) return make_error(Code::kInternal, "{} is no terminal", path);
+  return peer;
+}
+
 Result<ChildEnds> open_terminal(const SpawnRequest& request, Spawned& ours) {
   // Opened as the user, who thereby owns the other end.
   ActAs as(request.identity);
@@ -176,10 +193,8 @@ Result<ChildEnds> open_terminal(const SpawnRequest& request, Spawned& ours) {
   int unlock = 0;
   if (::ioctl(ours.terminal.get(), TIOCSPTLCK, &unlock) != 0)
     return Error::from_errno(errno, "unlock the terminal");
-  // KERNEL: TIOCGPTPEER (Linux 4.13) opens the other end without trusting a path.
   ChildEnds ends;
-  ends.input = Fd(::ioctl(ours.terminal.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!ends.input) return no_room(errno, "open the terminal's other end");
+  TRY(ends.input, open_peer(ours.terminal.get()));
   struct termios modes = {};
   if (::tcgetattr(ends.input.get(), &modes) == 0) {
     modes.c_iflag |= IUTF8;  // so that erasing in line mode takes a whole character

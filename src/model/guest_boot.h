@@ -17,6 +17,10 @@ inline constexpr char kGuestAddress[] = "169.254.0.21";  // the same in every sa
 inline constexpr char kGatewayAddress[] =
     "169.254.0.22";  // host end of the link, the source of control's connections
 
+// gVisor puts a file system in memory over a /tmp that is empty, which no disk limit bounds. Its driver
+// leaves this file there, and the guest daemon removes it.
+inline constexpr char kTmpHolder[] = "/tmp/.atoll-boot";
+
 struct GuestBoot {
   std::uint32_t magic;
   std::uint32_t version;            // 1
@@ -32,6 +36,8 @@ struct GuestBoot {
   std::uint64_t memory_bytes;
   std::uint64_t disk_bytes;
   char sandbox[24];
+  std::int32_t ready_fd;  // a pipe: one byte is written to it, and it is closed, when the daemon listens
+  std::int32_t pad;
 };
 
 }  // namespace atl::model

@@ -105,6 +105,8 @@ struct BuildRef {
   Text<40> build;
 };
 
+inline constexpr std::size_t kTiers = 4;  // numbers of Tier begin with 1
+
 struct HelloReply {
   Header header;
   Status status;
@@ -117,6 +119,8 @@ struct HelloReply {
   std::uint8_t landlock_abi;         // 0 when absent
   std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
   std::uint32_t missing_layers;      // bit set of MissingLayer
+  // By Tier: the check that failed, where the tier was looked for and is not usable.
+  Text<256> obstacle[kTiers];
 };
 
 // Layers of defence that this host cannot give; reported with every sandbox.
@@ -294,6 +298,7 @@ inline constexpr bool kIsMessage = std::is_trivially_copyable_v<T> && std::is_st
 static_assert(kIsMessage<StartRequest> && kIsMessage<StartReply> && kIsMessage<NetworkRequest> &&
               kIsMessage<ListReply>);
 inline constexpr std::size_t kMaxMessage = 2048;
-static_assert(sizeof(NetworkRequest) <= kMaxMessage && sizeof(ListReply) <= kMaxMessage);
+static_assert(sizeof(NetworkRequest) <= kMaxMessage && sizeof(ListReply) <= kMaxMessage &&
+              sizeof(HelloReply) <= kMaxMessage);
 
 }  // namespace atl::model::wire

@@ -13,6 +13,7 @@ namespace atl::runner {
 enum class OrderKind : std::uint32_t {
   kContainer = 1,  // clone a sandbox of the container tier
   kUserns = 2,     // make a user namespace that maps 0..65535 to uid_base.. and send its descriptor
+  kGvisor = 3,     // clone a sandbox of the gvisor tier, with a network namespace of its own
 };
 
 // Descriptors of an order, in this order. Those of absent bits are left out.
@@ -34,8 +35,14 @@ enum class Passed : std::uint32_t {
   kTasks1,
   kTasks2,
   kTasks3,
+  kGo,       // one byte comes when the network is in place
+  kBundle,   // a pipe with what runsc is to read
+  kReady,    // where the guest daemon says that it serves
+  kProgram,  // runsc
+  kLog,      // of runsc
   kCount,
 };
+inline constexpr std::size_t kTaskFds = 4;
 inline constexpr std::size_t kPassedCount = static_cast<std::size_t>(Passed::kCount);
 
 struct LaunchOrder {
@@ -45,6 +52,7 @@ struct LaunchOrder {
   std::uint32_t uid_base;
   std::uint32_t open_files;
   std::uint64_t shm_bytes;
+  std::uint64_t memory_bytes;
   char hostname[24];
 };
 

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runner/container/child.h"
+#include "runner/gvisor/child.h"
 #include "runner/launcher.h"
 #include "runner/names.h"
 #include "sys/files.h"
@@ -39,12 +40,6 @@ namespace {
 using sys::Fd;
 
 constexpr int kFirstOwnFd = 64;  // below it are the descriptors that sandboxes start with
-
-std::uint64_t now_ns() {
-  timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
-}
 
 std::uint32_t us_since(std::uint64_t start_ns) {
   return static_cast<std::uint32_t>((now_ns() - start_ns) / 1000);
@@ -98,6 +93,7 @@ class LauncherProcess {
 
   const LauncherConfig& config_;
   sock_fprog filter_{};
+  std::span<char> title_;
   std::vector<Fd> orders_;
   Fd exits_;
   Fd home_netns_;
@@ -154,10 +150,22 @@ void keep_libraries_from_children() {
 #endif
 }
 
+// KERNEL: proc(5), /proc/pid/stat, fields 48 and 49: where the command line begins and ends.
+std::span<char> find_title() {
+  std::string stat = sys::read_file("/proc/self/stat").value_or("");
+  std::vector<std::string_view> fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
+  constexpr std::size_t kBegin = 46, kEnd = 47;  // what follows the name starts with field 3, after a blank
+  if (fields.size() <= kEnd) return {};
+  auto begin = parse_number<std::uintptr_t>(fields[kBegin]), end = parse_number<std::uintptr_t>(fields[kEnd]);
+  if (!begin || !end || *begin == 0 || *end <= *begin) return {};
+  return {reinterpret_cast<char*>(*begin), *end - *begin};
+}
+
 Result<void> LauncherProcess::prepare() {
   ::setsid();  // signals of the runner's terminal are not for us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "atoll-launcher");
+  title_ = find_title();
   if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0)
     return Error::from_errno(errno, "keep rights over a change of ids");
   sigset_t child;
@@ -214,15 +222,18 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
   int release[2];
   if (::pipe2(release, O_CLOEXEC) != 0) return failed(order, errno, "pipe");
   Fd release_read(release[0]), release_write(release[1]);
-  container::ChildPlan plan{order, fds, release[0], release[1], &filter_, config_.landlock_abi};
+  ChildPlan plan{order, fds, release[0], release[1], &filter_, config_.landlock_abi, title_};
 
   // The child must be born in the slot's network namespace: inside its user namespace it could not enter one
-  // that belongs to the host's (setns(2)).
-  if (::setns(fd(Passed::kNetns), CLONE_NEWNET) != 0) return failed(order, errno, "enter the slot");
+  // that belongs to the host's (setns(2)). runsc needs rights over its namespace, so it gets a new one.
+  bool own_network = order.kind == OrderKind::kGvisor;
+  if (!own_network && ::setns(fd(Passed::kNetns), CLONE_NEWNET) != 0)
+    return failed(order, errno, "enter the slot");
   clone_args args{};
   int pidfd = -1;
   args.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
                CLONE_CLEAR_SIGHAND;
+  if (own_network) args.flags |= CLONE_NEWNET;
   args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
   if (fd(Passed::kUnified) >= 0) {
@@ -235,6 +246,7 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
   {
     AsOwner owner(order.uid_base);
     pid = owner.done() ? ::syscall(SYS_clone3, &args, sizeof args) : -1;
+    if (pid == 0 && own_network) gvisor::run_child(plan);
     if (pid == 0) container::run_child(plan);
     error = errno;
   }

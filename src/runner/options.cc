@@ -21,6 +21,7 @@ enum Flag : int {
   kSlotCount,
   kInstance,
   kGuestd,
+  kRunsc,
   kReadySlots,
   kReadyDisks,
   kDiskMib,
@@ -38,6 +39,7 @@ constexpr option kFlags[] = {
     {"slot-count", required_argument, nullptr, kSlotCount},
     {"instance", required_argument, nullptr, kInstance},
     {"guestd", required_argument, nullptr, kGuestd},
+    {"runsc", required_argument, nullptr, kRunsc},
     {"ready-slots", required_argument, nullptr, kReadySlots},
     {"ready-disks", required_argument, nullptr, kReadyDisks},
     {"disk-mib", required_argument, nullptr, kDiskMib},
@@ -80,6 +82,7 @@ Result<void> apply(Options& options, int flag) {
     }
     case kInstance: options.instance = optarg; break;
     case kGuestd: options.guestd = optarg; break;
+    case kRunsc: options.runsc = optarg; break;
     case kReadySlots: {
       TRY(options.ready_slots, number("ready-slots", optarg, 0, kMaxSlots));
       break;
@@ -135,6 +138,7 @@ Runs as root in the foreground; sandboxes outlive it and are taken over by the n
   --slot-first N      first slot number (default 0); ranges of several instances must not overlap
   --slot-count N      how many sandboxes there can be at most (default 1024)
   --guestd PATH       the guest daemon's program (default: atoll-guestd beside this one)
+  --runsc PATH        gVisor's program, for the gvisor tier (default: found in PATH); none: do without
   --ready-slots N     slots to keep ready (default 8)
   --ready-disks N     disks to keep ready (default 8)
   --disk-mib N        size of the ready disks in MiB (default 4096)

@@ -17,6 +17,7 @@ struct Options {
   std::string run_dir = "/run/atoll";
   std::string socket;  // default: <run_dir>/runner.sock
   std::string guestd;  // default: atoll-guestd beside this program
+  std::string runsc;   // default: found in PATH; "none": no gvisor tier
   std::string instance = "atoll";
   std::string control_user = "atoll";
   std::int64_t control_uid = -1;  // instead of a name

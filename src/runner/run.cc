@@ -19,6 +19,8 @@
 #include "base/log.h"
 #include "runner/container/driver.h"
 #include "runner/container/profile.h"
+#include "runner/gvisor/check.h"
+#include "runner/gvisor/driver.h"
 #include "runner/options.h"
 #include "runner/server.h"
 #include "sys/files.h"
@@ -125,8 +127,13 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-Result<void> serve(const Options& options, const Account& account, Launcher& launcher, int guestd,
-                   int landlock_abi) {
+struct Programs {
+  sys::Fd guestd;
+  Result<sys::Fd> runsc;  // or why there is none
+};
+
+Result<void> serve(const Options& options, const Account& account, Launcher& launcher,
+                   const Programs& programs, int landlock_abi) {
   TRY_VOID(sys::enter_private_mount_namespace());
   Result<sys::Cgroups> cgroups = sys::Cgroups::open(options.instance);
   if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
@@ -137,7 +144,13 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   Firewall firewall(options.instance, options.slots);
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
-  container::ContainerDriver driver(launcher, templates, *cgroups, guestd);
+  TRY(sys::Fd netns, sys::open_file("/proc/self/ns/net", O_RDONLY));
+  container::ContainerDriver driver(launcher, templates, *cgroups, programs.guestd.get());
+  TRY(std::string guestd, gvisor::mount_program(programs.guestd.get(), options.run_dir + "/programs"));
+  gvisor::GvisorDriver gvisor({launcher, templates, *cgroups, guestd,
+                               programs.runsc.ok() ? programs.runsc->get() : -1, netns.get(),
+                               options.run_dir + "/gvisor.log"});
+  // A driver takes over what runs even where it can start nothing new.
   Service service({slots,
                    disks,
                    firewall,
@@ -145,13 +158,20 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                    records,
                    snapshots,
                    stored,
-                   {&driver},
+                   {&driver, &gvisor},
                    missing_layers(*cgroups, landlock_abi),
                    landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
   TRY_VOID(snapshots.sweep());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
   TRY_VOID(slots.start(options.ready_slots));
+  Result<void> usable = programs.runsc.ok()
+                            ? gvisor::self_test({gvisor, slots, disks, *cgroups, options.disk_bytes})
+                            : Result<void>(programs.runsc.error());
+  if (!usable.ok()) {
+    log::info("tier gvisor is not usable", {{"why", usable.error().message()}});
+    service.set_obstacle(model::Tier::kGvisor, usable.error().message());
+  }
   Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);
   Result<void> ended = server.run();
   if (ended.ok() && service.count() == 0) {
@@ -175,8 +195,10 @@ Result<void> run(const Options& options) {
   TRY(sys::Fd lock, take_lock(options));
   TRY(LauncherConfig config, launcher_config(options));
   TRY(sys::Fd guestd, container::seal_program(options.guestd.empty() ? default_guestd() : options.guestd));
+  // Before there is a thread, because the check of its version forks.
+  Programs programs{std::move(guestd), gvisor::find_runsc(options.runsc)};
   TRY(std::unique_ptr<Launcher> launcher, Launcher::start(config, kChannels));
-  return serve(options, account, *launcher, guestd.get(), config.landlock_abi);
+  return serve(options, account, *launcher, programs, config.landlock_abi);
 }
 
 }  // namespace atl::runner

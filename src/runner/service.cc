@@ -119,6 +119,14 @@ Driver* Service::driver_of(std::uint8_t tier) const {
   return nullptr;
 }
 
+Error Service::no_tier(std::uint8_t tier) const {
+  auto obstacle = obstacles_.find(static_cast<model::Tier>(tier));
+  std::string why = obstacle == obstacles_.end() ? "this runner does not offer it" : obstacle->second;
+  return make_error(Code::kUnavailable, "tier {} is not available on this host: {}", tier, why)
+      .with_word("isolation_unavailable")
+      .with_hint("atoll doctor shows which tiers are usable and why");
+}
+
 void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrived, const Send& send) {
   auto answer = [&send](const auto& reply) { send(sys::bytes_of(reply)); };
   wire::Header header;
@@ -153,6 +161,7 @@ wire::HelloReply Service::hello() const {
   reply.slots_total = parts_.slots.total();
   reply.slots_free = parts_.slots.free_count();
   for (Driver* driver : parts_.drivers) {
+    if (obstacles_.contains(driver->tier())) continue;
     auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
     reply.tiers |= bit;
     if (driver->capabilities().disk_snapshot) reply.disk_snapshot_tiers |= bit;
@@ -160,6 +169,7 @@ wire::HelloReply Service::hello() const {
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
   reply.missing_layers = parts_.missing_layers;
+  for (const auto& [tier, why] : obstacles_) reply.obstacle[static_cast<std::size_t>(tier)].set(why);
   return reply;
 }
 
@@ -208,11 +218,7 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   times[wire::kStepQueue] = us_since(begin);
   TRY_VOID(check(request));
   Driver* driver = driver_of(request.tier);
-  if (driver == nullptr) {
-    return make_error(Code::kUnavailable, "tier {} is not available on this host", request.tier)
-        .with_word("isolation_unavailable")
-        .with_hint("atoll doctor shows which tiers are usable and why");
-  }
+  if (driver == nullptr || obstacles_.contains(driver->tier())) return no_tier(request.tier);
   std::string id = request.sandbox.str();
   TRY(SandboxPtr sandbox, insert(id, request.generation));
   std::lock_guard lock(sandbox->mutex);

@@ -53,6 +53,9 @@ class Service {
   // Returns the ids whose disks must stay.
   Result<std::set<std::string>> take_over();
 
+  // Nothing of this tier is started, for this reason; what runs is not touched. Call before serving.
+  void set_obstacle(model::Tier tier, const std::string& why) { obstacles_[tier] = why; }
+
   using Send = std::function<void(std::span<const std::byte>)>;
   // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it
   // was read.
@@ -143,8 +146,10 @@ class Service {
   Result<SandboxPtr> find(const std::string& id, std::uint64_t generation) const;
   void drop(const std::string& id);
   Driver* driver_of(std::uint8_t tier) const;
+  Error no_tier(std::uint8_t tier) const;
 
   Parts parts_;
+  std::map<model::Tier, std::string> obstacles_;
   mutable std::mutex mutex_;
   std::map<std::string, SandboxPtr> sandboxes_;
   std::map<std::uint64_t, std::string> launches_;

@@ -16,6 +16,7 @@
 #include "model/guest_boot.h"
 #include "runner/kit.h"
 #include "runner/names.h"
+#include "runner/netns.h"
 #include "sys/files.h"
 
 namespace atl::runner {
@@ -29,20 +30,6 @@ constexpr Millis kDrainCheck{20};
 // a quiet moment.
 constexpr Millis kQuiet{15};
 constexpr Millis kRetryAfterError{500};
-
-// Returns to the namespace it was made in.
-class NetnsVisit {
- public:
-  explicit NetnsVisit(int home) : home_(home) {}
-  ~NetnsVisit() {
-    // A thread that cannot go home would do all its later work in a sandbox's network.
-    CHECK(::setns(home_, CLONE_NEWNET) == 0, "return to the host's network namespace: errno {}", errno);
-  }
-  NetnsVisit(const NetnsVisit&) = delete;
-
- private:
-  int home_;
-};
 
 // The socket that the guest daemon will serve. Made here, so that a connection waits in its backlog from the
 // start on.
@@ -67,16 +54,6 @@ Result<void> set_inside_sysctls() {
   TRY_VOID(sys::write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"));
   // The namespace belongs to the host, so root inside has no CAP_NET_BIND_SERVICE over it.
   return sys::write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-}
-
-Result<void> configure_inside(sys::Netlink& inside) {
-  TRY(std::uint32_t lo, inside.link_index("lo"));
-  TRY_VOID(inside.set_up(lo));
-  TRY(std::uint32_t eth, inside.link_index("eth0"));
-  TRY_VOID(inside.add_address(eth, kInsideAddress, 32));
-  TRY_VOID(inside.set_up(eth));
-  TRY_VOID(inside.add_route(eth, kGatewayAddress, 32, std::nullopt));
-  return inside.add_route(eth, {}, 0, kGatewayAddress);
 }
 
 Result<void> configure_host(sys::Netlink& host, std::uint32_t number) {

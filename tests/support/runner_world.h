@@ -155,6 +155,14 @@ class World {
     return {};
   }
 
+  // The runsc of this machine or of tools/setup; empty when there is none.
+  static std::string runsc() {
+    for (const char* candidate : {ATOLL_SETUP_RUNSC, "/usr/local/bin/runsc", "/usr/bin/runsc"}) {
+      if (::access(candidate, X_OK) == 0) return candidate;
+    }
+    return {};
+  }
+
   World() : name_(fmt::format("rt{}", ::getpid())), directory_("/tmp/atoll-" + name_) {
     make_network();
     make_templates();
@@ -355,7 +363,7 @@ class World {
          {"sh",       "cat",    "ls",    "id",      "mount", "umount", "mknod", "nc",       "dd",    "head",
           "wc",       "stat",   "sleep", "echo",    "touch", "mkdir",  "rm",    "chown",    "chmod", "ps",
           "hostname", "df",     "su",    "unshare", "ip",    "grep",   "true",  "readlink", "sync",  "kill",
-          "tr",       "chroot", "env",   "test",    "seq",   "ln",     "cp"}) {
+          "tr",       "chroot", "env",   "test",    "seq",   "ln",     "cp",    "tail"}) {
       std::filesystem::create_symlink("busybox", root + "/bin/" + tool);
     }
     if (hostile) {
@@ -437,7 +445,9 @@ class World {
                                       "--ready-disks",
                                       "2",
                                       "--disk-mib",
-                                      "64"};
+                                      "64",
+                                      "--runsc",
+                                      "none"};
     words.insert(words.end(), more.begin(), more.end());
     runner_ = ::fork();
     if (runner_ != 0) return;

@@ -13,6 +13,7 @@
 #include "apps/cli/machine.h"
 #include "apps/cli/parse.h"
 #include "apps/cli/probes.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "net/tcp.h"
 #include "sys/files.h"
@@ -119,6 +120,13 @@ std::vector<Finding> host_findings(const boost::json::value& host) {
   std::vector<Finding> out{{"tier container", container ? State::kOk : State::kFailed,
                             container ? "usable" : "not usable on this host",
                             container ? "" : "the failed checks above say why"}};
+  if (holds("isolation", "gvisor")) out.push_back({"tier gvisor", State::kOk, "usable", ""});
+  const json::value* unusable = find_at(host, "unusable");
+  std::string obstacle = unusable != nullptr ? text_at(*unusable, "gvisor") : "";
+  if (!obstacle.empty()) {
+    out.push_back({"tier gvisor", State::kWarning, "not usable: " + printable(obstacle),
+                   "sandboxes that ask for it are refused; docs/guides/gvisor.md has the remedies"});
+  }
   const json::value* missing = find_at(host, "missingLayers");
   if (missing == nullptr || !missing->is_array()) return out;
   for (const json::value& layer : missing->as_array()) {

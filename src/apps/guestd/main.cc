@@ -102,8 +102,8 @@ Result<guest::Options> read_boot(int fd) {
   ::close(fd);
   if (size != sizeof boot || boot.magic != model::kGuestBootMagic || boot.version != 1)
     return make_error(Code::kInvalid, "the boot descriptor does not hold a GuestBoot of version 1");
-  for (int passed :
-       {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd, boot.cpu_usage_fd})
+  for (int passed : {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd,
+                     boot.cpu_usage_fd, boot.ready_fd})
     set_close_on_exec(passed);
   options.internal_token =
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
@@ -116,7 +116,7 @@ guest::Options options_without_boot(const Arguments& arguments) {
   guest::Options options;
   model::GuestBoot& boot = options.boot;
   boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd =
-      -1;
+      boot.ready_fd = -1;
   options.internal_token = arguments.internal_token;
   options.run_directory = arguments.run_directory;
   return options;
@@ -133,6 +133,13 @@ Result<std::unique_ptr<net::Listener>> make_listener(async::Executor executor, c
   return listener;
 }
 
+// The runner waits for this where it could not hand over a socket that listens already.
+void tell_ready(int fd) {
+  if (fd < 0) return;
+  if (::write(fd, "", 1) != 1) log::warn("cannot say that this listens", {{"errno", errno}});
+  ::close(fd);
+}
+
 int fail(const Error& error) {
   log::error("cannot start", {{"why", error.message()}});
   return 1;
@@ -145,6 +152,7 @@ int serve(const Arguments& arguments) {
   async::asio::io_context loop(1);
   auto listener = make_listener(loop.get_executor(), arguments, *options);
   if (!listener.ok()) return fail(listener.error());
+  tell_ready(options->boot.ready_fd);
   guest::Server server(loop.get_executor(), *options);
   guest::Reaper reaper(loop.get_executor(), server.guest().processes);
   async::Scope scope(loop.get_executor());
@@ -166,6 +174,7 @@ int main(int argc, char** argv) {
   if (!arguments) return std::fputs(kHelp, stderr) < 0 ? 1 : 2;
   log::set_program("atoll-guestd");
   close_memory();
+  if (arguments->boot_fd >= 0) ::unlink(model::kTmpHolder);
   keep_memory_small();
   fill_standard_descriptors();
   raise_descriptor_limit();

@@ -8,7 +8,6 @@
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <linux/mount.h>
-#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,28 +31,13 @@ constexpr int kMntDetach = 2;  // of sys/mount.h, which cannot stand beside linu
 constexpr unsigned kKeyctlJoinSession = 1;
 constexpr std::uint64_t kLandlockScopes = 3;  // abstract unix sockets, signals; ABI 6
 
-std::uint64_t now_ns() {
-  timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
-}
-
-class Child {
+class Child : ChildSteps {
  public:
-  explicit Child(const ChildPlan& plan) : plan_(plan) {}
+  explicit Child(const ChildPlan& plan) : ChildSteps(plan) {}
   [[noreturn]] void run();
 
  private:
-  [[noreturn]] void fail(const char* what, std::uint32_t line = __builtin_LINE());
-  void check(long result, const char* what, std::uint32_t line = __builtin_LINE());
-  int fd(Passed which) const { return plan_.fds[static_cast<std::size_t>(which)]; }
-  void report(int error, const char* what, std::uint32_t line);
-
-  void join_cgroups();
-  void wait_for_maps();
-  void become_root();
   void build_root();
-  void mount_overlay();
   void mount_proc();
   void mask(const Masked& masked);
   void mount_dev();
@@ -68,101 +51,10 @@ class Child {
   void drop_capabilities();
   void place_descriptors();
   [[noreturn]] void exec_guestd();
-
-  int open_in(int directory, const char* path, int flags, const char* what);
-  void attach(int mount, int directory, const char* path);
-  void mount(const char* source, const char* target, const char* type, unsigned long flags,
-             const char* options);
-  void bind_kit(const char* from, const char* path);
   void lock_part(const char* path);
 
-  const ChildPlan& plan_;
-  ChildReport report_{};
-  int root_ = -1;  // the sandbox's root directory
   int namespace_limits_ = -1;
 };
-
-void Child::report(int error, const char* what, std::uint32_t line) {
-  report_.error = error;
-  report_.line = line;
-  std::strncpy(report_.what, what, sizeof report_.what - 1);
-  if (::write(fd(Passed::kStatus), &report_, sizeof report_) != sizeof report_) ::_exit(126);
-}
-
-void Child::fail(const char* what, std::uint32_t line) {
-  report(errno != 0 ? errno : EIO, what, line);
-  ::_exit(127);
-}
-
-void Child::check(long result, const char* what, std::uint32_t line) {
-  if (result < 0) fail(what, line);
-}
-
-// KERNEL: a task that writes "0" to `tasks` moves itself without the RCU wait of cgroup.procs (80 us for four
-// hierarchies).
-void Child::join_cgroups() {
-  for (Passed which : {Passed::kTasks0, Passed::kTasks1, Passed::kTasks2, Passed::kTasks3}) {
-    if (fd(which) >= 0 && ::write(fd(which), "0", 1) != 1) fail("join a cgroup");
-  }
-  // Only now: the root of a cgroup namespace is the group that its creator is in (cgroup_namespaces(7)).
-  check(::unshare(CLONE_NEWCGROUP), "make a cgroup namespace");
-}
-
-void Child::wait_for_maps() {
-  ::close(plan_.release_write);
-  char byte;
-  if (::read(plan_.release_read, &byte, 1) != 1) ::_exit(125);
-}
-
-void Child::become_root() {
-  check(::syscall(SYS_setgroups, 0, nullptr), "drop groups");
-  check(::syscall(SYS_setresgid, 0, 0, 0), "become group 0 of the sandbox");
-  check(::syscall(SYS_setresuid, 0, 0, 0), "become user 0 of the sandbox");
-  ::setsid();
-  ::umask(0022);
-}
-
-int Child::open_in(int directory, const char* path, int flags, const char* what) {
-  open_how how{};
-  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  long opened = ::syscall(SYS_openat2, directory, path, &how, sizeof how);
-  check(opened, what);
-  return static_cast<int>(opened);
-}
-
-// A target on which something was mounted by whom we do not trust is opened without following links; names in
-// our own trees (the private root, /proc, the kit) are what they are, and cost less by mount(2).
-void Child::attach(int mount, int directory, const char* path) {
-  int target = open_in(directory, path, O_PATH, path);
-  check(::syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH),
-        path);
-  ::close(target);
-  ::close(mount);
-}
-
-void Child::mount(const char* source, const char* target, const char* type, unsigned long flags,
-                  const char* options) {
-  check(::syscall(SYS_mount, source, target, type, flags, options), target);
-}
-
-// A copy of a part of the kit on top of a directory of the root, as restricted as the kit is.
-void Child::bind_kit(const char* from, const char* path) {
-  long copy = ::syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  check(copy, from);
-  attach(static_cast<int>(copy), root_, path);
-}
-
-void Child::mount_overlay() {
-  attach(fd(Passed::kLower), AT_FDCWD, "lower");
-  attach(fd(Passed::kDisk), AT_FDCWD, "disk");
-  attach(fd(Passed::kKit), AT_FDCWD, "kit");
-  // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No
-  // nosuid: sudo must work; the ids that a setuid program can reach are all of this sandbox.
-  mount("overlay", "root", "overlay", MS_NODEV,
-        "lowerdir=/lower,upperdir=/disk/upper,workdir=/disk/work,userxattr");
-  root_ = open_in(AT_FDCWD, "root", O_PATH | O_DIRECTORY, "open the root");
-}
 
 void Child::mount_proc() {
   long context = ::syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
@@ -215,7 +107,7 @@ void Child::mount_dev() {
 }
 
 void Child::build_root() {
-  mount_overlay();
+  mount_overlay("root");
   mount_proc();
   mount_dev();
   bind_kit("/kit/sys", "sys");

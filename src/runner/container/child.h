@@ -3,21 +3,9 @@
 // What a sandbox of the container tier does between its birth and the guest daemon.
 #pragma once
 
-#include <linux/filter.h>
-
-#include "runner/launch.h"
-#include "runner/launcher.h"
+#include "runner/child_steps.h"
 
 namespace atl::runner::container {
-
-struct ChildPlan {
-  const LaunchOrder& order;
-  const PassedFds& fds;
-  int release_read;   // one byte comes when the id maps are written; end of file: the launcher is dead
-  int release_write;  // the copy that must be closed for that
-  const sock_fprog* filter;
-  int landlock_abi;
-};
 
 // Numbers at which the guest daemon finds its descriptors; what it is told in GuestBoot.
 inline constexpr int kGuestBootFd = 3;

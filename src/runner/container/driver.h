@@ -25,8 +25,6 @@ class ContainerDriver final : public Driver {
   Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;
 
  private:
-  Result<void> wait_for_exec(int status_pipe, StepTimes& times);
-
   Launcher& launcher_;
   TemplateCache& templates_;
   sys::Cgroups& cgroups_;

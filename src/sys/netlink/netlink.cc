@@ -169,6 +169,16 @@ Result<void> Netlink::set_up(std::uint32_t link) {
   return request(message, "set a link up");
 }
 
+Result<void> Netlink::move_link(std::uint32_t link, int netns) {
+  char buffer[kBuffer];
+  nlmsghdr* message = start(buffer, RTM_NEWLINK, 0);
+  auto* info = extra<ifinfomsg>(message);
+  info->ifi_family = AF_UNSPEC;
+  info->ifi_index = static_cast<int>(link);
+  mnl_attr_put_u32(message, IFLA_NET_NS_FD, static_cast<std::uint32_t>(netns));
+  return request(message, "move a link to another network namespace");
+}
+
 Result<void> Netlink::add_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix) {
   char buffer[kBuffer];
   nlmsghdr* message = start(buffer, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
