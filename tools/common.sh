@@ -56,6 +56,13 @@ use_own_node() {
   [ ! -x "$own_node_dir/bin/node" ] || PATH="$own_node_dir/bin:$PATH"
 }
 
+own_runsc_dir="$root/build/runsc"
+
+# Puts the runsc that tools/setup has unpacked in front of PATH, where it has.
+use_own_runsc() {
+  [ ! -x "$own_runsc_dir/usr/bin/runsc" ] || PATH="$own_runsc_dir/usr/bin:$PATH"
+}
+
 # Prepares the build tree of a preset, and builds targets in it.
 configure() {
   cd "$root" || exit 1

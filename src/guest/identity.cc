@@ -25,14 +25,30 @@ thread_local Identity current;
 // called directly here. Leaving fsuid 0 drops CAP_CHOWN, CAP_DAC_*, CAP_FOWNER and friends from the effective
 // set, coming back raises them again (capabilities(7), "Effect of user ID changes"). setfsuid(2) reports no
 // failure: a second call with an impossible id reads the value back.
-void switch_to(const Identity& identity) {
-  if (!privileged() || identity == current) return;
+bool switch_file_system_ids(const Identity& identity) {
   if (!current.root()) ::setfsuid(0);
   long groups = ::syscall(SYS_setgroups, identity.groups.size(), identity.groups.data());
   ::setfsgid(identity.gid);
   ::setfsuid(identity.uid);
-  bool took = groups == 0 && static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == identity.uid &&
-              static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == identity.gid;
+  return groups == 0 && static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == identity.uid &&
+         static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == identity.gid;
+}
+
+// KERNEL: gVisor has no setfsuid(2). The effective ids decide there, and take and give the capabilities in
+// the same way. The real and saved ones stay 0, so the user can neither signal nor trace this thread
+// (kill(2), ptrace(2)).
+bool switch_effective_ids(const Identity& identity) {
+  constexpr auto kKeep = static_cast<uid_t>(-1);
+  if (!current.root() && ::syscall(SYS_setresuid, kKeep, 0, kKeep) != 0) return false;
+  return ::syscall(SYS_setgroups, identity.groups.size(), identity.groups.data()) == 0 &&
+         ::syscall(SYS_setresgid, kKeep, identity.gid, kKeep) == 0 &&
+         ::syscall(SYS_setresuid, kKeep, identity.uid, kKeep) == 0;
+}
+
+void switch_to(const Identity& identity) {
+  if (!privileged() || identity == current) return;
+  static const bool has_file_system_ids = ::syscall(SYS_setfsuid, static_cast<uid_t>(-1)) >= 0;
+  bool took = has_file_system_ids ? switch_file_system_ids(identity) : switch_effective_ids(identity);
   CHECK(took, "cannot act as uid {} gid {} on this thread", identity.uid, identity.gid);
   current = identity;
 }

@@ -206,6 +206,26 @@ TEST_F(GvisorTest, EndOfAnyOfItsProcessesIsTheEndOfAll) {
   EXPECT_TRUE(gone('a'));
 }
 
+TEST_F(GvisorTest, RestsInMemoryAndOnItsDisk) {
+  start();
+  std::string link = this->link('a');
+  World::shell(link, "echo kept > /tmp/kept; sync");
+  for (auto memory : {std::uint8_t{1}, std::uint8_t{0}}) {
+    wire::PauseRequest pause{};
+    pause.sandbox.set(World::id('a'));
+    pause.memory = memory;
+    client_->send(pause, wire::Type::kPause);
+    auto paused = client_->receive<wire::Done>(wire::Type::kDone);
+    ASSERT_TRUE(paused && paused->status.ok == 1) << (paused ? paused->status.message.str() : "");
+    client_->send(request('a'), wire::Type::kResume);
+    auto resumed = client_->receive<wire::StartReply>(wire::Type::kStartReply);
+    ASSERT_TRUE(resumed && resumed->status.ok == 1) << (resumed ? resumed->status.message.str() : "");
+    EXPECT_EQ(World::shell(resumed->interface.str(), "cat /tmp/kept; ls -A /tmp"), "kept\nkept\n");
+  }
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
+  EXPECT_TRUE(gone('a'));
+}
+
 TEST_F(GvisorTest, ManyAtOnceAndBesideContainers) {
   start();
   std::map<char, std::string> links;

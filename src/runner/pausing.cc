@@ -113,6 +113,7 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return not_here(id);
   if (record.rest == wire::Rest::kStored) {
+    if (obstacles_.contains(driver->tier())) return no_tier(record.tier);
     StepTimes times{};
     TRY(SandboxPtr booted, boot_stored(sandbox, request, *driver, times));
     times[wire::kStepTotal] = static_cast<std::uint32_t>(

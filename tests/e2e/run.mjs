@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the whole suite: each published client over plain HTTP and over TLS with names, then the raw-wire tests.
-//   node run.mjs [--only TEXT] [--client NAME] [--mode plain|tls]
+//   node run.mjs [--only TEXT] [--client NAME] [--mode plain|tls] [--tier container|gvisor|microvm]
+// With a tier other than container, only the newest client is run unless one is named.
 // Uses the instance that ATOLL_E2E_URL and ATOLL_E2E_KEY name, or starts one of its own (tests/support/instance.mjs).
 // The last line is "N passed, N failed, N skipped"; the exit code is 1 when something failed.
 import { spawn } from 'node:child_process';
@@ -12,10 +13,16 @@ import { startInstance } from '../support/instance.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const { values: chosen } = parseArgs({
-  options: { only: { type: 'string' }, client: { type: 'string' }, mode: { type: 'string' } },
+  options: {
+    only: { type: 'string' },
+    client: { type: 'string' },
+    mode: { type: 'string' },
+    tier: { type: 'string' },
+  },
 });
 
-const clients = ['e2b', 'e2b-2.50', 'e2b-2.46', 'e2b-2.20'];
+const tier = chosen.tier ?? process.env.ATOLL_E2E_TIER ?? 'container';
+const clients = tier !== 'container' ? ['e2b'] : ['e2b', 'e2b-2.50', 'e2b-2.46', 'e2b-2.20'];
 const modes = ['plain', 'tls'];
 const kParallelFiles = 4;
 const kFileLimitMs = 300_000;
@@ -99,7 +106,9 @@ function environmentFor(instance, client, mode) {
     ATOLL_E2E_CA: instance.ca ?? '',
     E2B_API_KEY: instance.key,
   });
-  if (process.env.ATOLL_E2E_TEMPLATE) environment.ATOLL_E2E_TEMPLATE = process.env.ATOLL_E2E_TEMPLATE;
+  const named = process.env.ATOLL_E2E_TEMPLATE;
+  if (named) environment.ATOLL_E2E_TEMPLATE = named;
+  if (tier !== 'container') environment.ATOLL_E2E_TEMPLATE = `${named ?? 'base'}@${tier}`;
   if (mode === 'plain')
     Object.assign(environment, { E2B_API_URL: instance.url, E2B_SANDBOX_URL: instance.url });
   else

@@ -149,6 +149,8 @@ class Instance:
             str(self.slot_first),
             "--slot-count",
             str(self.slot_count),
+            "--runsc",
+            os.environ.get("ATOLL_TEST_RUNSC", "none"),
         ]
 
     def control_command(self):
