@@ -4,6 +4,7 @@
 //   ATOLL_E2E_DOMAIN  atoll.localhost:7400           domain of its sandbox names
 //   ATOLL_E2E_KEY     e2b_…
 //   ATOLL_E2E_CLIENT  e2b, e2b-2.20, …               which installed client
+//   ATOLL_E2E_TEMPLATE base, or base@gvisor           what sandboxes start from, and in which tier
 //   ATOLL_E2E_MODE    plain | tls                    plain HTTP with headers, or TLS with names
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +16,7 @@ export const baseUrl = process.env.ATOLL_E2E_URL ?? 'http://127.0.0.1:7400';
 export const domain = process.env.ATOLL_E2E_DOMAIN ?? 'atoll.localhost:7400';
 export const apiKey = process.env.ATOLL_E2E_KEY;
 export const template = process.env.ATOLL_E2E_TEMPLATE ?? 'base';
+export const tier = template.includes('@') ? template.slice(template.lastIndexOf('@') + 1) : 'container';
 export const apiUrl = mode === 'tls' ? `https://api.${domain}` : baseUrl;
 
 export const e2b = await import(clientName);
@@ -30,6 +32,10 @@ export const needs = (...words) => {
   const missing = words.find((word) => !has(word));
   return missing ? { skip: `${clientName} ${version} has no ${missing}` } : {};
 };
+
+// What a tier cannot do is skipped there; the tier's guide (docs/guides) has the reason.
+export const notIn = (...tiers) =>
+  tiers.includes(tier) ? { skip: `tier ${tier} cannot do this: docs/guides/${tier}.md` } : {};
 
 // Calls `work` with a sandbox of its own and removes it whatever happens.
 export async function withSandbox(options, work) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { Sandbox, e2b, has, needs, serviceFetch, template } from '../lib/target.mjs';
+import { Sandbox, e2b, has, needs, notIn, serviceFetch, template } from '../lib/target.mjs';
 
 let sandbox, files;
 before(async () => {
@@ -205,7 +205,7 @@ test('paths', async () => {
   assert.equal(await files.read('/home/user/dotted.txt'), 'd');
 });
 
-test('metadata', needs('X-Metadata-'), async () => {
+test('metadata', { ...needs('X-Metadata-'), ...notIn('gvisor') }, async () => {
   const info = await files.write('with-meta.txt', 'x', { metadata: { Author: 'me', note: 'two words' } });
   assert.deepEqual(info.metadata, { author: 'me', note: 'two words' });
   assert.deepEqual((await files.getInfo('with-meta.txt')).metadata, { author: 'me', note: 'two words' });
@@ -233,9 +233,8 @@ test('endless and blocking files do not hang the daemon', { timeout: 60_000 }, a
 });
 
 test('a link of the user does not lead to what only root may read', async () => {
-  await shell(
-    'sudo install -m 600 -o root /dev/null /tmp/secret && echo s | sudo tee /tmp/secret > /dev/null; ln -sfn /tmp/secret ~/steal',
-  );
+  await shell('install -m 600 /dev/null /tmp/secret && echo s > /tmp/secret', { user: 'root' });
+  await shell('ln -sfn /tmp/secret ~/steal');
   await assert.rejects(files.read('steal'));
   await assert.rejects(files.write('steal', 'x'));
   assert.equal(await files.read('/tmp/secret', { user: 'root' }), 's\n');

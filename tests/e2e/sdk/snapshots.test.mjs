@@ -2,9 +2,10 @@
 // Snapshots and forks: copies of the disk, and sandboxes that start from them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Sandbox, apiFetch, needs, template, withSandbox } from '../lib/target.mjs';
+import { Sandbox, apiFetch, needs, notIn, template, withSandbox } from '../lib/target.mjs';
 
 const kChildren = 10;
+const copies = (...words) => ({ ...needs(...words), ...notIn('gvisor') });
 const run = async (sandbox, command) => (await sandbox.commands.run(command)).stdout.trim();
 const name = () => `e2e-${process.pid}-${Math.random().toString(36).slice(2, 10)}`;
 
@@ -33,7 +34,7 @@ async function fromSnapshot(id, work) {
   }
 }
 
-test('a snapshot starts any number of sandboxes, also when its own is gone', needs('createSnapshot'), async () => {
+test('a snapshot starts any number of sandboxes, also when its own is gone', copies('createSnapshot'), async () => {
   await withSandbox({}, async (source) => {
     await source.files.write('state.txt', 'before');
     const snapshot = await source.createSnapshot();
@@ -55,7 +56,7 @@ test('a snapshot starts any number of sandboxes, also when its own is gone', nee
   });
 });
 
-test('a named snapshot is found by its name', needs('createSnapshot', 'names'), async () => {
+test('a named snapshot is found by its name', copies('createSnapshot', 'names'), async () => {
   const wanted = name();
   await withSnapshot({ name: wanted }, async (snapshot) => {
     assert.ok(snapshot.names.some((shown) => shown.includes(wanted)), JSON.stringify(snapshot));
@@ -63,7 +64,7 @@ test('a named snapshot is found by its name', needs('createSnapshot', 'names'), 
   });
 });
 
-test('snapshots are listed by their name', needs('createSnapshot', 'this.name = opts'), async () => {
+test('snapshots are listed by their name', copies('createSnapshot', 'this.name = opts'), async () => {
   const wanted = name();
   await withSnapshot({ name: wanted }, async (snapshot) => {
     const found = await Sandbox.listSnapshots({ name: wanted }).nextItems();
@@ -75,7 +76,7 @@ test('snapshots are listed by their name', needs('createSnapshot', 'this.name = 
   });
 });
 
-test('snapshots of a sandbox are listed in pages', needs('createSnapshot'), async () => {
+test('snapshots of a sandbox are listed in pages', copies('createSnapshot'), async () => {
   await withSandbox({}, async (source) => {
     const made = [];
     try {
@@ -92,7 +93,7 @@ test('snapshots of a sandbox are listed in pages', needs('createSnapshot'), asyn
 
 // Field: forked children keep the parent's entropy and session identity (kvcache-ai/AgentENV#33); uniqueness after a
 // restore (hyperlight-dev/hyperlight#1745).
-test('ten children have the files and nothing that names or opens the parent', needs('fork('), async () => {
+test('ten children have the files and nothing that names or opens the parent', copies('fork('), async () => {
   const children = await parent.fork({ count: kChildren, timeoutMs: 120_000 });
   try {
     assert.equal(children.length, kChildren);
@@ -124,7 +125,7 @@ test('ten children have the files and nothing that names or opens the parent', n
   }
 });
 
-test('a killed sandbox cannot be forked', needs('fork('), async () => {
+test('a killed sandbox cannot be forked', copies('fork('), async () => {
   await withSandbox({}, async (sandbox) => {
     await sandbox.kill();
     await assert.rejects(sandbox.fork(), /not found|NotFound/i);
@@ -132,7 +133,7 @@ test('a killed sandbox cannot be forked', needs('fork('), async () => {
 });
 
 // Field: taking a snapshot destroys the box (ColeMurray/background-agents#1827).
-test('the sandbox goes on: processes, streams and files', needs('createSnapshot'), async () => {
+test('the sandbox goes on: processes, streams and files', copies('createSnapshot'), async () => {
   let output = '';
   const command = await parent.commands.run('for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done', {
     background: true,
