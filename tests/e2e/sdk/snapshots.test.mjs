@@ -144,7 +144,7 @@ test('the sandbox goes on: processes, streams and files', copies('createSnapshot
   assert.equal(output, '1\n2\n3\n4\n5\n6\n7\n8\n');
 });
 
-test('a paused sandbox is copied and stays paused', needs('createSnapshot'), async () => {
+test('a paused sandbox is copied and stays paused', copies('createSnapshot'), async () => {
   await withSandbox({}, async (source) => {
     await source.files.write('state.txt', 'asleep');
     await (source.pause ?? source.betaPause).call(source);
