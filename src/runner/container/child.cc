@@ -99,11 +99,11 @@ void Child::mount_dev() {
   int dev = open_in(root_, "dev", O_RDONLY | O_DIRECTORY, "open /dev");
   check(::fchdir(dev), "enter /dev");
   ::close(dev);
-  mount("devpts", "pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5");
+  mount("none", "pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5");
   char options[64];
   std::snprintf(options, sizeof options, "size=%llu,nr_inodes=65536,mode=1777",
                 static_cast<unsigned long long>(plan_.order.shm_bytes));
-  mount("tmpfs", "shm", "tmpfs", MS_NOSUID | MS_NODEV, options);
+  mount("none", "shm", "tmpfs", MS_NOSUID | MS_NODEV, options);
 }
 
 void Child::build_root() {
