@@ -99,7 +99,7 @@ void ChildSteps::mount_overlay(const char* target) {
   attach(fd(Passed::kKit), AT_FDCWD, "kit");
   // Mounted with the rights of the sandbox's root, so what the overlay does below is bounded by them too. No
   // nosuid: sudo must work; the ids that a setuid program can reach are all of this sandbox.
-  mount("overlay", target, "overlay", MS_NODEV,
+  mount("none", target, "overlay", MS_NODEV,
         "lowerdir=/lower,upperdir=/disk/upper,workdir=/disk/work,userxattr");
   root_ = open_in(AT_FDCWD, target, O_PATH | O_DIRECTORY, "open the root");
 }
