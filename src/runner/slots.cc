@@ -205,7 +205,8 @@ Millis SlotPool::idle_time_locked() const {
 void SlotPool::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    collect_drained(lock);
+    collect_drained(lock);  // without the lock for a while: what was told meanwhile is looked at below
+    if (stop_) return;
     Millis idle = idle_time_locked();
     std::optional<std::uint32_t> number = idle == Millis(0) ? take_number_locked() : std::nullopt;
     if (!number) {
