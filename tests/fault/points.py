@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
 import time
 
 import kernel
@@ -155,12 +156,11 @@ class PointRunner:
         daemon = getattr(self.instance, which)
         self.arm(daemon, point)
         scenario = Scenario(self.api, self.ledger)
-        end = time.monotonic() + SECONDS_TO_DIE
-        # A point of the start is passed before the daemon serves; one of the pool without any request.
-        while daemon.running() and time.monotonic() < end:
-            scenario.once(self.instance)
-            if daemon.running():
-                time.sleep(0.2)
+        # Requests are still under way when the daemon comes back, as they are under a supervisor.
+        work = threading.Thread(target=self.work, args=(scenario, daemon))
+        work.start()
+        while work.is_alive() and daemon.running():
+            time.sleep(0.02)
         # The launcher's death is noticed by the runner, which cannot go on without one and says so by its exit.
         wanted = (1,) if point.startswith("launcher.") else (-9,)
         died = not daemon.running() and daemon.process.returncode in wanted
@@ -170,6 +170,7 @@ class PointRunner:
         daemon.start()
         try:
             _, slow = wait_serving(self.instance)
+            work.join()  # only then the ledger is still
             wait_until(self.runner_is_back, 10, "the runner to serve")
             violations = slow + self.invariants.check()
         except Exception as error:
@@ -177,6 +178,14 @@ class PointRunner:
         if died:
             self.report.check(f"point.{point}", not violations, "; ".join(violations[:6]))
         self.clean()
+
+    def work(self, scenario, daemon):
+        """Until the armed daemon has died. A point of the start is passed before it serves; one of the pool without any request."""
+        armed, end = daemon.process, time.monotonic() + SECONDS_TO_DIE
+        while armed.poll() is None and time.monotonic() < end:
+            scenario.once(self.instance)
+            if armed.poll() is None:
+                time.sleep(0.2)
 
     def runner_is_back(self):
         try:
