@@ -165,7 +165,7 @@ class Harness:
         self.world.gateway_address(False)
         self.world.forget_hits()
         arguments = self.sandbox_arguments()
-        daemons = sorted(self.instance.daemon_pids())
+        daemons = self.instance.daemons()
         for probe, (through, answer, _) in controls.items():
             for user in ("root", "user"):
                 try:
@@ -178,7 +178,7 @@ class Harness:
         self.random_calls()
         self.report.check(
             "probes.daemons_alive",
-            daemons == sorted(self.instance.daemon_pids()),
+            daemons == self.instance.daemons(),
             "a daemon died or appeared",
         )
         self.report.check(

@@ -299,6 +299,11 @@ class Instance:
                 found += [daemon.pid, *kernel.descendants(daemon.pid)]
         return found
 
+    def daemons(self):
+        """The daemons themselves by name, without sandboxes and short helpers."""
+        named = [(kernel.read(f"/proc/{pid}/comm").strip(), pid) for pid in self.daemon_pids()]
+        return sorted(item for item in named if item[0] in ("atoll-control", "atoll-runner", "atoll-launcher"))
+
     def drain(self, api, seconds=30):
         """Ends every sandbox and takes the template away, so that the pool empties, too. What is left then is a leak."""
         for row in api.list():
