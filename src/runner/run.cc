@@ -31,7 +31,7 @@ namespace atl::runner {
 namespace {
 
 constexpr std::size_t kWorkers = 4;
-constexpr Millis kLockPatience{2000};
+constexpr Millis kLockPatience{10'000};
 constexpr std::size_t kChannels = kWorkers + 1;  // and the slot pool
 
 struct Account {
@@ -65,8 +65,9 @@ Result<void> make_directories(const Options& options) {
   return sys::ensure_directory(options.run_dir + "/stage", 0700);
 }
 
-// Two runners on one run directory would each believe that all is theirs. The lock of a runner that was
-// killed while it forked its launcher is held until that child has seen to it: hence the patience.
+// Two runners on one run directory would each believe that all is theirs. A launcher shares the lock of its
+// runner until it has seen that one die and ends, so nothing of an earlier runner acts once we have it: hence
+// the patience.
 Result<sys::Fd> take_lock(const Options& options) {
   std::string path = options.run_dir + "/runner.lock";
   TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT, 0600));
