@@ -3,7 +3,7 @@
 // The API over real HTTP, with a fake runner and fake guests behind it.
 #include <gtest/gtest.h>
 
-#include "support/api_world.h"
+#include "support/api_fixture.h"
 
 namespace atl::api {
 namespace {
@@ -13,23 +13,7 @@ using test::ApiWorld;
 using test::kBuild2;
 using test::OpenApi;
 
-class ApiTest : public ::testing::Test {
- protected:
-  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "",
-                 std::string key = "", std::vector<http::Header> headers = {}) {
-    return api_.call(method, target, std::move(body), std::move(key), std::move(headers));
-  }
-  void advance(Millis time) {
-    api_.world.clock.advance(time);
-    api_.world.service->fire_deadlines();
-  }
-  std::vector<std::string> ids(const ApiAnswer& answer) {
-    std::vector<std::string> out;
-    for (const auto& row : answer.body.as_array()) out.emplace_back(row.at("sandboxID").as_string());
-    return out;
-  }
-  ApiWorld api_;
-};
+class ApiTest : public test::ApiFixture {};
 
 TEST_F(ApiTest, CreateHasTheShapeThatClientsNeed) {
   auto made = call("POST", "/v2/sandboxes", R"({"templateID":"base","metadata":{"a":"b"},"unknown":[1,{}]})");
@@ -355,25 +339,6 @@ TEST_F(ApiTest, LaterCallsSaySo) {
                  R"("volumeMounts":[],"mcp":{}})")
                 .status,
             201);
-}
-
-TEST_F(ApiTest, QuotaAndCapacityTellWhenToComeBack) {
-  auto tenant = call("POST", "/v1/tenants", R"({"name":"small","maxSandboxes":2})");
-  std::string id(tenant.body.at("id").as_string());
-  std::string key(
-      call("POST", "/v1/keys", R"({"name":"k","tenant":")" + id + R"("})").body.at("key").as_string());
-  api_.create("", key);
-  std::string second = api_.create("", key);
-  auto refused = call("POST", "/v2/sandboxes", R"({"templateID":"base"})", key);
-  EXPECT_EQ(refused.status, 429);
-  EXPECT_EQ(refused.word(), "quota");
-  EXPECT_EQ(refused.header("retry-after"), "1");
-  EXPECT_EQ(call("DELETE", "/sandboxes/" + second, "", key).status, 204);
-  api_.create("", key);
-  api_.world.runner.slots = 0;
-  auto full = call("POST", "/v2/sandboxes", R"({"templateID":"base"})");
-  EXPECT_EQ(full.status, 503);
-  EXPECT_EQ(full.word(), "capacity");
 }
 
 TEST_F(ApiTest, MetricsAndLogs) {

@@ -206,7 +206,6 @@ Task<Result<Answer>> status(Services& services, Call&) {
     runner["version"] = now.runner.runner_version.str();
     runner["pid"] = now.runner.pid;
     runner["slotsTotal"] = now.runner.slots_total;
-    // The runner's own word is as old as the connection.
     std::uint32_t held = services.sandboxes.quota().held();
     runner["slotsFree"] = now.runner.slots_total - std::min(now.runner.slots_total, held);
   }

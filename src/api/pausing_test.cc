@@ -3,7 +3,7 @@
 // Pause and resume over real HTTP, with a fake runner and fake guests behind it.
 #include <gtest/gtest.h>
 
-#include "support/api_world.h"
+#include "support/api_fixture.h"
 
 namespace atl::api {
 namespace {
@@ -11,22 +11,7 @@ namespace {
 using test::ApiAnswer;
 using test::ApiWorld;
 
-class PauseApiTest : public ::testing::Test {
- protected:
-  ApiAnswer call(const std::string& method, const std::string& target, std::string body = "") {
-    return api_.call(method, target, std::move(body), "", {});
-  }
-  void advance(Millis time) {
-    api_.world.clock.advance(time);
-    api_.world.service->fire_deadlines();
-  }
-  std::vector<std::string> ids(const ApiAnswer& answer) {
-    std::vector<std::string> out;
-    for (const auto& row : answer.body.as_array()) out.emplace_back(row.at("sandboxID").as_string());
-    return out;
-  }
-  ApiWorld api_;
-};
+class PauseApiTest : public test::ApiFixture {};
 
 TEST_F(PauseApiTest, PauseConnectAndResume) {
   std::string id = api_.create(R"(,"timeout":100)");

@@ -3,21 +3,14 @@
 // Snapshots and forks as clients ask for them.
 #include <gtest/gtest.h>
 
-#include "support/api_world.h"
+#include "support/api_fixture.h"
 
 namespace atl::api {
 namespace {
 
 using test::ApiWorld;
 
-class SnapshotApiTest : public ::testing::Test {
- protected:
-  template <class... Args>
-  test::ApiAnswer call(Args&&... args) {
-    return api_.call(std::forward<Args>(args)...);
-  }
-  ApiWorld api_;
-};
+class SnapshotApiTest : public test::ApiFixture {};
 
 TEST_F(SnapshotApiTest, SnapshotsStandWhereTemplatesDo) {
   std::string id = api_.create();

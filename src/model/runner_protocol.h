@@ -113,7 +113,6 @@ struct HelloReply {
   Text<32> runner_version;
   std::uint32_t pid;
   std::uint32_t slots_total;
-  std::uint32_t slots_free;
   std::uint8_t tiers;                // bit (1 << Tier)
   std::uint8_t cgroup_mode;          // 1, 2, 3 = version 1, hybrid, version 2
   std::uint8_t landlock_abi;         // 0 when absent

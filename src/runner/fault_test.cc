@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 
 namespace atl::runner_test {
 namespace {
@@ -34,17 +34,8 @@ constexpr Point kStopPoints[] = {
 constexpr Point kNetworkPoints[] = {{"runner.network.after_record", true},
                                     {"runner.network.after_rules", true}};
 
-class FaultTest : public testing::TestWithParam<Point> {
+class FaultTest : public RunnerFixture, public testing::WithParamInterface<Point> {
  protected:
-  void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-  }
-  void start(const std::string& fault = {}) {
-    ASSERT_TRUE(world_->start(fault)) << world_->log();
-    client_.emplace(world_->socket());
-  }
   // After a crash: a fresh runner, what it knows, and an end without leftovers.
   void recover(bool survives) {
     ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
@@ -65,8 +56,6 @@ class FaultTest : public testing::TestWithParam<Point> {
     EXPECT_EQ(WEXITSTATUS(world_->terminate()), 0);
     EXPECT_TRUE(soon([] { return World::links().empty(); }));
   }
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
 };
 
 class StartFault : public FaultTest {};

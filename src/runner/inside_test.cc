@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/names.h"
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 
 namespace atl::runner_test {
 namespace {
@@ -16,14 +16,11 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-class InsideTest : public testing::Test {
+class InsideTest : public RunnerFixture {
  protected:
   void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-    ASSERT_TRUE(world_->start()) << world_->log();
-    client_.emplace(world_->socket());
+    RunnerFixture::SetUp();
+    if (world_) RunnerFixture::start();
   }
   void start(wire::StartRequest request = World::request(World::id('a'))) {
     auto reply = World::start_sandbox(*client_, request);
@@ -36,8 +33,6 @@ class InsideTest : public testing::Test {
     return sys::read_file(fmt::format("/proc/{}/{}", reply_.pid, file)).value_or("");
   }
 
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
   wire::StartReply reply_{};
 };
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 
 namespace atl::runner_test {
 namespace {
@@ -13,14 +13,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class RunnerTest : public testing::Test {
+class RunnerTest : public RunnerFixture {
  protected:
   void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-    ASSERT_TRUE(world_->start()) << world_->log();
-    client_.emplace(world_->socket());
+    RunnerFixture::SetUp();
+    if (world_) RunnerFixture::start();
   }
   // Starts a sandbox that must start; its link.
   std::string started(char letter) {
@@ -32,9 +29,6 @@ class RunnerTest : public testing::Test {
     return reply->interface.str();
   }
   void reconnect() { client_.emplace(world_->socket()); }
-
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
 };
 
 TEST_F(RunnerTest, HelloTellsWhatThisHostCanDo) {

@@ -9,7 +9,7 @@
 #include "runner/names.h"
 #include "runner/resolver.h"
 #include "runner/special_ranges.h"
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 #include "sys/files.h"
 
 namespace atl::runner_test {
@@ -19,14 +19,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-class NetworkTest : public testing::Test {
+class NetworkTest : public RunnerFixture {
  protected:
   void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-    ASSERT_TRUE(world_->start()) << world_->log();
-    client_.emplace(world_->socket());
+    RunnerFixture::SetUp();
+    if (world_) RunnerFixture::start();
   }
   std::string start(char letter, bool internet) {
     wire::StartRequest request = World::request(World::id(letter));
@@ -59,9 +56,6 @@ class NetworkTest : public testing::Test {
     client_->send(request, wire::Type::kNetwork);
     return *client_->receive<wire::Done>(wire::Type::kDone);
   }
-
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
 };
 
 TEST_F(NetworkTest, OpenReachesPublicAddressesAndNoOthers) {

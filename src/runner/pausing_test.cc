@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 
 namespace atl::runner_test {
 namespace {
@@ -16,21 +16,11 @@ using testing::IsEmpty;
 using Memory = World::Memory;
 using wire::Rest;
 
-class PausingTest : public testing::Test {
+class PausingTest : public RunnerFixture {
  protected:
   void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-    start();
-  }
-  void start(const std::string& fault = {}) {
-    ASSERT_TRUE(world_->start(fault)) << world_->log();
-    client_.emplace(world_->socket());
-  }
-  void restart(const std::string& fault = {}) {
-    world_->kill();
-    start(fault);
+    RunnerFixture::SetUp();
+    if (world_) start();
   }
   // Starts a sandbox, which must work; its answer.
   wire::StartReply started(char letter = 'a') {
@@ -68,9 +58,6 @@ class PausingTest : public testing::Test {
     EXPECT_TRUE(soon([&] { return world_->leftovers(World::id('a')).empty(); }))
         << testing::PrintToString(world_->leftovers(World::id('a')));
   }
-
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
 };
 
 // Counts in a file, as fast as it can.

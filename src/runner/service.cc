@@ -159,7 +159,6 @@ wire::HelloReply Service::hello() const {
   reply.runner_version.set(kRunnerVersion);
   reply.pid = static_cast<std::uint32_t>(::getpid());
   reply.slots_total = parts_.slots.total();
-  reply.slots_free = parts_.slots.free_count();
   for (Driver* driver : parts_.drivers) {
     if (obstacles_.contains(driver->tier())) continue;
     auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));

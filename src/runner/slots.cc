@@ -163,11 +163,6 @@ void SlotPool::release(std::uint32_t number) {
   changed_.notify_all();
 }
 
-std::uint32_t SlotPool::free_count() const {
-  std::lock_guard lock(mutex_);
-  return static_cast<std::uint32_t>(ready_.size() + free_.size() + draining_.size());
-}
-
 // Numbers whose link the kernel has removed. Only the background thread speaks to host_.
 void SlotPool::collect_drained(std::unique_lock<std::mutex>& lock) {
   std::set<std::uint32_t> asked = draining_;

@@ -56,7 +56,6 @@ class SlotPool {
   void release(std::uint32_t number);
 
   std::uint32_t total() const { return range_.count; }
-  std::uint32_t free_count() const;  // ready or could be made
 
  private:
   void run();

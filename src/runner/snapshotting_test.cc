@@ -7,7 +7,7 @@
 #include <sys/mount.h>
 
 #include "runner/snapshots.h"
-#include "support/runner_world.h"
+#include "support/runner_fixture.h"
 
 namespace atl::runner_test {
 namespace {
@@ -20,21 +20,8 @@ using testing::IsEmpty;
 constexpr char kSnapshot[] = "s0000000000000000001";
 constexpr char kOther[] = "s0000000000000000002";
 
-class SnapshottingTest : public testing::Test {
+class SnapshottingTest : public RunnerFixture {
  protected:
-  void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-  }
-  void start(const std::string& fault = {}) {
-    ASSERT_TRUE(world_->start(fault)) << world_->log();
-    client_.emplace(world_->socket());
-  }
-  void restart() {
-    world_->kill();
-    start();
-  }
   // Starts a sandbox, on a fresh disk or on a copy; its link, or why there is none.
   std::string started(char letter, const std::string& snapshot = {}) {
     wire::StartRequest request = World::request(World::id(letter));
@@ -79,9 +66,6 @@ class SnapshottingTest : public testing::Test {
   std::vector<std::string> stored() {
     return sys::list_directory(world_->path("data/snapshots")).value_or({});
   }
-
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
 };
 
 // opensandbox-group/OpenSandbox#1355: what was written and not synced must be in the copy.

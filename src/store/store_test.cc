@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "base/units.h"
 #include "store/database.h"
 #include "store/events.h"
 #include "store/sandboxes.h"
@@ -267,6 +268,16 @@ TEST_F(StoreTest, EndedRowsArePrunedButNotThoseStillHeld) {
   EXPECT_EQ(db->run_blocking([](Connection& c) { return load_live_sandboxes(c); })->size(), 1u);
   EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_sandboxes(c, {0}, 2, 100); }), 3);
   EXPECT_EQ(db->run_blocking([](Connection& c) { return load_ended_sandboxes(c, "t", 100); })->size(), 3u);
+}
+
+TEST_F(StoreTest, TenantsKeepTheirLimits) {
+  auto db = open();
+  model::Tenant tenant{"t", "tenant", {2, 3 * kMiB, 5, 7, 11 * kMiB}, {1}};
+  ASSERT_TRUE(db->run_blocking([&](Connection& c) { return insert_tenant(c, tenant); }).ok());
+  auto loaded = db->run_blocking([](Connection& c) { return load_tenants(c); });
+  ASSERT_TRUE(loaded.ok());
+  ASSERT_EQ(loaded->size(), 1u);
+  EXPECT_EQ(loaded->front().limit, tenant.limit);
 }
 
 TEST_F(StoreTest, TemplatesKeepTheirTagsAndGoWithTheirBuilds) {

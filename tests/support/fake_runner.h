@@ -182,7 +182,6 @@ class FakeRunner {
     out.runner_version.set("fake");
     out.pid = 1;
     out.slots_total = slots;
-    out.slots_free = slots - static_cast<std::uint32_t>(entries.size());
     out.tiers = tiers;
     out.cgroup_mode = 2;
     out.disk_snapshot_tiers = tiers;
