@@ -27,9 +27,9 @@ std::size_t Gate::waiting() const {
 }
 
 std::size_t Gate::waiting(std::string_view lane) const {
-  auto found =
-      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& item) { return item.name == lane; });
-  return found == lanes_.end() ? 0 : found->waiters.size();
+  std::size_t sum = 0;
+  for (const Lane& item : lanes_) sum += item.name == lane ? item.waiters.size() : 0;
+  return sum;
 }
 
 void Gate::forget(Waiter* waiter) {

@@ -142,18 +142,18 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
 
 // On a full host a sandbox that waits in a pool makes room for one that is asked for.
 Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amounts demand) {
-  CO_TRY_VOID(quota_->check(tenant, demand, limit_of(tenant)));
-  CO_TRY_VOID(room_.check(creating_));
   auto place = quota_->reserve(tenant, demand, limit_of(tenant));
-  if (place || place.error().word() != "capacity") co_return place;
   auto pool = std::find_if(pools_.begin(), pools_.end(),
                            [](const auto& entry) { return !entry.second.ready.empty(); });
-  if (pool == pools_.end()) co_return place;
-  LivePtr victim = pool->second.ready.back();
-  pool->second.ready.pop_back();
-  begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
-  while (!victim->released && !victim->release_error) co_await victim->changed.wait();
-  co_return quota_->reserve(tenant, demand, limit_of(tenant));
+  if (!place && place.error().word() == "capacity" && pool != pools_.end()) {
+    LivePtr victim = pool->second.ready.back();
+    pool->second.ready.pop_back();
+    begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
+    while (!victim->released && !victim->release_error) co_await victim->changed.wait();
+    place = quota_->reserve(tenant, demand, limit_of(tenant));
+  }
+  if (place) CO_TRY_VOID(room_.check(creating_));
+  co_return place;
 }
 
 Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {

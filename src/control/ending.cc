@@ -92,7 +92,7 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
 
 // Success when the runner holds nothing of it, also because it never knew it.
 Task<Result<void>> SandboxService::release_once(LivePtr live) {
-  auto pass = co_await stops_.enter();
+  auto pass = co_await stops_.enter(live->row.tenant);
   // Whatever its generation there: the id has one owner, and a resume may have been cut short.
   auto stopped = co_await runner_.stop_sandbox(live->row.id, 0);
   if (stopped || stopped.error().code() == Code::kNotFound) co_return success();
