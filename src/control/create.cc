@@ -117,11 +117,11 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
 // nullptr when the pool has none.
 Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const Resolved& resolved) {
   if (!resolved.snapshot.empty()) co_return LivePtr();
-  auto pool = pools_.find(resolved.build.id);
+  note_asked({resolved.build.id, spec.tier});
+  auto pool = pools_.find({resolved.build.id, spec.tier});
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
   LivePtr live = pool->second.ready.front();
-  if (live->row.tier != spec.tier) co_return LivePtr();
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
   CO_TRY_VOID(quota_->check(spec.tenant, amounts_of(live->row.limits), limit_of(spec.tenant)));
   pool->second.ready.pop_front();

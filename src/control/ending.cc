@@ -152,7 +152,7 @@ Task<Result<std::size_t>> SandboxService::end_all() {
   closed_ = true;
   std::size_t count = live_.size();
   auto limit = Steady::now() + kEndAll;
-  for (auto& [build, pool] : pools_) drain_ready(pool, 0);
+  for (auto& [key, pool] : pools_) drain_ready(pool, 0);
   // Creates and launches that were under way come to an end too, and what they made with them.
   while (creating_ > 0 || !live_.empty()) {
     std::vector<LivePtr> all;
@@ -184,8 +184,7 @@ void SandboxService::handle_exit(const wire::ExitedEvent& event) {
   if (event.generation > live->row.generation || live->ending) return;
   FAULT("exit.noticed");
   const char* outcome = event.oom_kills > 0 ? model::kOutcomeOutOfMemory : model::kOutcomeAgentLost;
-  auto pool = pools_.find(live->row.build);
-  if (pool != pools_.end()) std::erase(pool->second.ready, live);
+  leave_pool(live);
   begin_end(live, Ending{outcome, exit_reason(event), model::State::kFailed});
   ask_for_refill();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pool: sandboxes launched ahead, per build that a template's tag `default` names. Refilled off the
-// critical path, drained when their template changes or goes.
+// The pools: sandboxes launched ahead, per tier and build that a template's tag `default` names. That of the
+// host's own tier is kept at its size; one of another tier is as large as the recent demand for it, at most
+// that size. Refilled off the critical path, drained when their template changes or goes.
 #include <algorithm>
 
 #include "base/random.h"
@@ -10,7 +11,9 @@
 namespace atl::control {
 namespace {
 
-constexpr std::size_t kMaxLaunching = 2;  // at a time per build: more only compete for the same cores
+constexpr std::size_t kMaxLaunching = 2;  // at a time per pool: more only compete for the same cores
+constexpr std::size_t kMaxAsked = 1000;   // remembered per pool; no pool is larger
+constexpr Steady::duration kRecent = std::chrono::minutes(10);
 constexpr Steady::duration kQuiet =
     std::chrono::milliseconds(15);  // no create in this time: the critical path is free
 constexpr Steady::duration kMaxFailureWait = std::chrono::seconds(30);
@@ -23,22 +26,57 @@ Steady::duration failure_wait(std::uint32_t failures) {
 
 }  // namespace
 
-// How many sandboxes of which build to keep ready. Templates used last come first when there is not room for
-// all.
-std::map<std::string, SandboxService::PoolPlan> SandboxService::plan_pools() const {
+void SandboxService::note_asked(const PoolKey& key) {
+  auto& asked = pools_[key].asked;
+  asked.push_back(clock_.steady_now());
+  if (asked.size() > kMaxAsked) asked.pop_front();
+}
+
+void SandboxService::forget_old_asks() {
+  auto oldest = clock_.steady_now() - kRecent;
+  for (auto& [key, pool] : pools_) {
+    while (!pool.asked.empty() && pool.asked.front() < oldest) pool.asked.pop_front();
+  }
+}
+
+void SandboxService::leave_pool(const LivePtr& live) {
+  auto pool = pools_.find(pool_key(*live));
+  if (pool != pools_.end()) std::erase(pool->second.ready, live);
+}
+
+// As far as the runner has said.
+bool SandboxService::offers(model::Tier tier) const {
+  return !runner_.connected() || (runner_.hello().tiers & (1u << static_cast<unsigned>(tier)));
+}
+
+std::size_t SandboxService::wanted_ready(const model::Template& base, const PoolKey& key) const {
+  if (!offers(key.tier)) return 0;
+  std::size_t most = base.pool_size.value_or(options_.pool_size);
+  if (key.tier == options_.pool_tier) return most;
+  auto pool = pools_.find(key);
+  return pool == pools_.end() ? 0 : std::min(most, pool->second.asked.size());
+}
+
+// How many sandboxes of which build and tier to keep ready. Templates used last come first when there is not
+// room for all.
+std::map<SandboxService::PoolKey, SandboxService::PoolPlan> SandboxService::plan_pools() const {
   std::vector<const model::Template*> order;
   for (const auto& [id, base] : catalog_.all()) order.push_back(&base);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return std::tie(b->last_spawned_at, a->id) < std::tie(a->last_spawned_at, b->id);
   });
-  std::map<std::string, PoolPlan> plan;
+  std::map<PoolKey, PoolPlan> plan;
   std::size_t room = options_.max_ready;
   for (const model::Template* base : order) {
     auto tag = base->tags.find(model::kDefaultTag);
-    std::size_t size = std::min<std::size_t>(base->pool_size.value_or(options_.pool_size), room);
-    if (tag == base->tags.end() || size == 0) continue;
-    room -= size;
-    plan[tag->second] = PoolPlan{base->id, size};
+    if (tag == base->tags.end()) continue;
+    for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm}) {
+      PoolKey key{tag->second, tier};
+      std::size_t size = std::min(wanted_ready(*base, key), room);
+      if (size == 0) continue;
+      room -= size;
+      plan[key] = PoolPlan{base->id, size};
+    }
   }
   return plan;
 }
@@ -76,30 +114,32 @@ void SandboxService::drain_ready(Pool& pool, std::size_t keep) {
 // Brings each pool to its size: drains what is no longer wanted, starts what is missing.
 void SandboxService::fill_pools() {
   forget_unused_builds();
+  forget_old_asks();
   auto plan = plan_pools();
-  for (auto& [build, pool] : pools_) {
-    auto found = plan.find(build);
+  for (auto& [key, pool] : pools_) {
+    auto found = plan.find(key);
     drain_ready(pool, found == plan.end() ? 0 : found->second.size);
   }
   std::erase_if(pools_, [&](const auto& entry) {
-    return !plan.count(entry.first) && entry.second.ready.empty() && entry.second.launching == 0;
+    const Pool& pool = entry.second;
+    return !plan.count(entry.first) && pool.ready.empty() && pool.asked.empty() && pool.launching == 0;
   });
   if (!reconciled_ || stopping_ || closed_) return;
-  for (const auto& [build, wanted] : plan) {
-    Pool& pool = pools_[build];
+  for (const auto& [key, wanted] : plan) {
+    Pool& pool = pools_[key];
     // Asked for each one anew: a launch may fail before spawn() returns, for want of a place.
     while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < wanted.size &&
            Steady::now() >= pool.not_before) {
       ++pool.launching;
-      scope_.spawn("launch for the pool", launch_ready(wanted.template_id, build));
+      scope_.spawn("launch for the pool", launch_ready(wanted.template_id, key));
     }
   }
 }
 
-Task<> SandboxService::launch_ready(std::string template_id, std::string build) {
-  auto launched = co_await launch_for_pool(template_id, build);
+Task<> SandboxService::launch_ready(std::string template_id, PoolKey key) {
+  auto launched = co_await launch_for_pool(template_id, key);
   // The pool may have gone while this one was started.
-  Pool& pool = pools_[build];
+  Pool& pool = pools_[key];
   --pool.launching;
   if (launched) {
     pool.failures = 0;
@@ -108,17 +148,18 @@ Task<> SandboxService::launch_ready(std::string template_id, std::string build) 
   } else {
     pool.not_before = Steady::now() + failure_wait(pool.failures++);
     if (launched.error().word() != "capacity") {
-      log::warn("could not launch a sandbox for the pool",
-                {{"build", build}, {"what", launched.error().message()}});
+      log::warn("could not launch a sandbox for the pool", {{"build", key.build},
+                                                            {"isolation", model::tier_name(key.tier)},
+                                                            {"what", launched.error().message()}});
     }
   }
   stopped_.notify_all();
   ask_for_refill();
 }
 
-Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, std::string build_id) {
-  const model::Build* build = catalog_.build(build_id);
-  if (!build) co_return make_error(Code::kNotFound, "build {} is gone", build_id);
+Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, PoolKey key) {
+  const model::Build* build = catalog_.build(key.build);
+  if (!build) co_return make_error(Code::kNotFound, "build {} is gone", key.build);
   CO_TRY_VOID(room_.check(creating_));
   CO_TRY(auto place, quota_->reserve(std::string(), amounts_of(build->limits), {}));
   auto live = std::make_shared<Live>(executor_, model::SandboxRow());
@@ -126,7 +167,8 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, s
   live->pooled = true;
   live->row.id = model::new_sandbox_id();
   live->row.template_id = template_id;
-  live->row.build = build_id;
+  live->row.build = key.build;
+  live->row.tier = key.tier;
   live->row.limits = build->limits;
   live->row.internal_token = random_key();
   live->row.owner_epoch = epoch_;
@@ -164,7 +206,7 @@ Task<> SandboxService::refill_loop() {
     }
     fill_pools();
     auto until = Steady::now() + kIdleCheck;
-    for (const auto& [build, pool] : pools_) {
+    for (const auto& [key, pool] : pools_) {
       if (pool.not_before > Steady::now()) until = std::min(until, pool.not_before);
     }
     co_await refill_.wait_until(until);

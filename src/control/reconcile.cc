@@ -90,7 +90,8 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
     case model::State::kReady:
       live->pooled = true;
       live->adopted = true;
-      pools_[live->row.build].ready.push_back(live);
+      pools_[pool_key(*live)].ready.push_back(live);
+      note_asked(pool_key(*live));  // it was, before the restart
       return;
     case model::State::kStopping:
       begin_end(live, Ending{live->row.outcome, live->row.reason, model::State::kStopped});
@@ -123,8 +124,7 @@ Task<> SandboxService::reconcile() {
   for (const std::string& id : expected) {
     auto found = live_.find(id);
     if (found == live_.end() || found->second->ending) continue;
-    auto pool = pools_.find(found->second->row.build);
-    if (pool != pools_.end()) std::erase(pool->second.ready, found->second);
+    leave_pool(found->second);
     begin_end(found->second,
               Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
   }
@@ -152,8 +152,7 @@ void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed
     LivePtr live = found->second;
     if (live->ending) continue;  // its end task asks the runner again
     if (agrees(live, item)) continue;
-    auto pool = pools_.find(live->row.build);
-    if (pool != pools_.end()) std::erase(pool->second.ready, live);
+    leave_pool(live);
     begin_end(live, Ending{model::kOutcomeAgentLost, "the guest daemon is gone", model::State::kFailed});
   }
 }

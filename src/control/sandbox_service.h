@@ -29,7 +29,9 @@ struct ServiceOptions {
   Amounts max_sums;                              // of the limits of all sandboxes; zero: no limit
   MeasureHost measure_host;                      // without it the machine always has room
   std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
-  std::uint32_t max_ready = 64;                  // kept ready altogether
+  model::Tier pool_tier =
+      model::Tier::kContainer;   // kept ready unasked; others only while they are asked for
+  std::uint32_t max_ready = 64;  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
   std::string boot_id;  // of this boot; deadlines are kept on its monotonic clock
   enum class Background : bool { kNo, kYes };
@@ -184,8 +186,15 @@ class SandboxService final : public Directory {
 
  private:
   struct Step;  // what one transition writes; service_impl.h
+  struct PoolKey {
+    std::string build;
+    model::Tier tier;
+    auto operator<=>(const PoolKey&) const = default;
+  };
+  static PoolKey pool_key(const Live& live) { return {live.row.build, live.row.tier}; }
   struct Pool {
     std::deque<LivePtr> ready;
+    std::deque<Steady::time_point> asked;  // recent creates, at most kMaxAsked
     std::size_t launching = 0;
     std::uint32_t failures = 0;  // in a row; spaces out the next attempt
     Steady::time_point not_before{};
@@ -263,10 +272,15 @@ class SandboxService final : public Directory {
   void handle_exit(const wire::ExitedEvent& event);
 
   // pool.cc
-  Task<> launch_ready(std::string template_id, std::string build);
-  Task<Result<LivePtr>> launch_for_pool(std::string template_id, std::string build_id);
+  Task<> launch_ready(std::string template_id, PoolKey key);
+  Task<Result<LivePtr>> launch_for_pool(std::string template_id, PoolKey key);
   void drain_ready(Pool& pool, std::size_t keep);
-  std::map<std::string, PoolPlan> plan_pools() const;
+  bool offers(model::Tier tier) const;
+  std::size_t wanted_ready(const model::Template& base, const PoolKey& key) const;
+  std::map<PoolKey, PoolPlan> plan_pools() const;
+  void note_asked(const PoolKey& key);
+  void forget_old_asks();
+  void leave_pool(const LivePtr& live);
   void ask_for_refill();
   void forget_unused_builds();
   Task<> forget_build(std::string build);
@@ -322,8 +336,8 @@ class SandboxService final : public Directory {
   Room room_;
   std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
   std::unordered_map<std::string, std::map<StartKey, LivePtr>> listed_;  // by tenant, in order of start
-  std::map<std::string, Pool> pools_;                                    // by build
-  std::set<std::string> used_builds_;                                    // that the runner may hold open
+  std::map<PoolKey, Pool> pools_;
+  std::set<std::string> used_builds_;  // that the runner may hold open
   Deadlines deadlines_;
   std::map<std::uint64_t, std::function<void(std::string_view, std::uint64_t)>> gone_;
   std::uint64_t next_gone_ = 1;

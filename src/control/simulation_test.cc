@@ -25,6 +25,7 @@ class Simulation {
  public:
   explicit Simulation(unsigned seed) : random_(seed), world_(limits()) {
     world_.add_template("base", kBuild, 2);
+    world_.runner.tiers |= 1u << static_cast<unsigned>(model::Tier::kGvisor);
     world_.connect();
     world_.fill();
   }
@@ -78,8 +79,11 @@ class Simulation {
     for (int i = 0; i < count; ++i) {
       auto spec = world_.spec(std::chrono::seconds(1 + pick(200)));
       spec.network.internet = pick(3) != 0;
-      world_.spawn(service().create(spec), [this](Result<SandboxView> made) {
-        if (made) running_.insert((*made)->id);
+      if (pick(3) == 0) spec.tier = model::Tier::kGvisor;
+      world_.spawn(service().create(spec), [this, tier = spec.tier](Result<SandboxView> made) {
+        if (!made) return;
+        EXPECT_EQ((*made)->tier, tier);
+        running_.insert((*made)->id);
       });
     }
     for (int i = pick(30); i > 0; --i) world_.step();
@@ -131,7 +135,7 @@ class Simulation {
   }
 
   void pass_time() {
-    world_.clock.advance(std::chrono::seconds(pick(60)));
+    world_.clock.advance(pick(8) == 0 ? Millis(std::chrono::minutes(11)) : std::chrono::seconds(pick(60)));
     if (pick(3) == 0) world_.clock.step_wall(std::chrono::hours(pick(48) - 24));
     ListQuery all;
     all.tenant = world_.tenant;
@@ -247,6 +251,7 @@ class Simulation {
     std::set<std::string> rows;
     for (const auto& item : *stored) {
       rows.insert(item.row.id);
+      EXPECT_EQ(world_.runner.entries[item.row.id].tier, item.row.tier) << when << ": " << item.row.id;
       EXPECT_FALSE(item.intent) << when << ": " << item.row.id << " has an intent although all is quiet";
     }
     EXPECT_EQ(held, rows) << when << ": store and runner differ";

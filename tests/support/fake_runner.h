@@ -25,6 +25,7 @@ class FakeRunner {
     std::uint64_t generation = 0;
     std::uint64_t owner_epoch = 0;
     std::string build;
+    model::Tier tier = model::Tier::kContainer;
     std::uint32_t slot = 0;
     bool alive = true;
     wire::Rest rest = wire::Rest::kRuns;
@@ -242,6 +243,7 @@ class FakeRunner {
     entry.generation = request.generation;
     entry.owner_epoch = request.owner_epoch;
     entry.build = request.build.str();
+    entry.tier = static_cast<model::Tier>(request.tier);
     entry.slot = static_cast<std::uint32_t>(started);
     entry.rules.internet = request.internet == 1;
     entries[id] = entry;
