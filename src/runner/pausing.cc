@@ -40,9 +40,8 @@ wire::Done Service::pause(const wire::PauseRequest& request) {
 // May be repeated: what is at rest already stays so. One that rests in memory can still be sent to its disk.
 Result<void> Service::pause_sandbox(const wire::PauseRequest& request) {
   std::string id = request.sandbox.str();
-  TRY(SandboxPtr sandbox, find(id, request.generation));
-  std::lock_guard lock(sandbox->mutex);
-  if (sandbox->dropped) return not_here(id);
+  TRY(Held held, hold(id, request.generation));
+  const SandboxPtr& sandbox = held.sandbox;
   if (sandbox->copying) return being_copied(id);
   wire::Rest rest = sandbox->record.rest;
   bool memory = request.memory != 0;
@@ -99,10 +98,9 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
                                      wire::StartReply& reply) {
   std::string id = request.sandbox.str();
   TRY_VOID(check(request));
-  TRY(SandboxPtr sandbox, find(id, 0));
-  std::lock_guard lock(sandbox->mutex);
+  TRY(Held held, hold(id, 0));
+  const SandboxPtr& sandbox = held.sandbox;
   const Record& record = sandbox->record;
-  if (sandbox->dropped) return not_here(id);
   if (sandbox->copying) return being_copied(id);
   if (request.build.str() != record.build.str() || request.tier != record.tier) {
     return make_error(Code::kConflict, "sandbox {} is of another build or tier", id);
@@ -144,20 +142,22 @@ Result<void> Service::thaw(Sandbox& sandbox, const wire::StartRequest& request, 
 }
 
 // In the place of a stored one in the register: a new entry, since a launch has a number of its own.
-Service::SandboxPtr Service::renew(const Sandbox& sandbox, std::uint64_t generation) {
-  std::lock_guard lock(mutex_);
+// Whoever waits for the old one looks again.
+Service::Held Service::renew(Sandbox& sandbox, std::uint64_t generation) {
   auto fresh = std::make_shared<Sandbox>(sandbox.id, generation, next_launch_++);
+  Held held{fresh, std::unique_lock(fresh->mutex)};
+  std::lock_guard lock(mutex_);
   launches_.erase(sandbox.launch_id);
   launches_[fresh->launch_id] = sandbox.id;
   sandboxes_[sandbox.id] = fresh;
-  return fresh;
+  sandbox.dropped = true;
+  return held;
 }
 
 Result<Service::SandboxPtr> Service::boot_stored(const SandboxPtr& sandbox, const wire::StartRequest& request,
                                                  Driver& driver, StepTimes& times) {
-  SandboxPtr fresh = renew(*sandbox, request.generation);
-  std::lock_guard lock(fresh->mutex);
-  sandbox->dropped = true;
+  Held held = renew(*sandbox, request.generation);
+  const SandboxPtr& fresh = held.sandbox;
   Result<void> launched = launch(request, driver, *fresh, times, &sandbox->record);
   fresh->phase = Phase::kLive;
   if (launched.ok() && fresh->ended) {

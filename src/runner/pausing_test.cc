@@ -168,6 +168,33 @@ TEST_F(PausingTest, FrozenOneCanStillBeStored) {
   expect_end_without_leftovers();
 }
 
+// A list waits for what works on a sandbox, and another may be booted from its disk meanwhile: it is in the
+// list all the same. Control takes what is not in it for lost.
+TEST_F(PausingTest, OneThatBootsIsAlwaysListedAndFound) {
+  for (char letter : {'a', 'b'}) started(letter);
+  for (std::uint64_t generation = 8; generation < 20; ++generation) {
+    for (char letter : {'a', 'b'}) ASSERT_EQ(paused(Memory::kLost, letter), "ok") << world_->log();
+    for (char letter : {'a', 'b'}) {
+      wire::StartRequest request = World::request(World::id(letter));
+      request.generation = generation;
+      client_->send(request, wire::Type::kResume);
+      if (letter == 'a') client_->send(wire::Empty{}, wire::Type::kList);
+    }
+    client_->send(wire::Empty{}, wire::Type::kList);
+    for (int lists = 0, seen = 0; lists < 2;) {
+      auto reply = client_->receive<wire::ListReply>(wire::Type::kListReply);
+      ASSERT_TRUE(reply);
+      if (reply->last == 0) ++seen;
+      if (reply->last != 0 && ++lists == 2) EXPECT_EQ(seen, 4);
+    }
+    for (int i = 0; i < 2; ++i) {
+      auto reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->status.ok, 1) << reply->status.message.str();
+    }
+  }
+}
+
 TEST_F(PausingTest, TornDiskIsRefusedAndKept) {
   started();
   ASSERT_EQ(paused(Memory::kLost), "ok");

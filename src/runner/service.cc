@@ -172,15 +172,17 @@ wire::HelloReply Service::hello() const {
   return reply;
 }
 
-Result<Service::SandboxPtr> Service::insert(const std::string& id, std::uint64_t generation) {
+// Held from the start: nobody meets it half made.
+Result<Service::Held> Service::insert(const std::string& id, std::uint64_t generation) {
+  auto sandbox = std::make_shared<Sandbox>(id, generation, next_launch_++);
+  Held held{sandbox, std::unique_lock(sandbox->mutex)};
   std::lock_guard lock(mutex_);
   if (sandboxes_.contains(id)) {
     return make_error(Code::kExists, "sandbox {} is there already", id).with_hint("stop it first");
   }
-  auto sandbox = std::make_shared<Sandbox>(id, generation, next_launch_++);
   sandboxes_[id] = sandbox;
   launches_[sandbox->launch_id] = id;
-  return sandbox;
+  return held;
 }
 
 Result<Service::SandboxPtr> Service::find(const std::string& id, std::uint64_t generation) const {
@@ -191,6 +193,16 @@ Result<Service::SandboxPtr> Service::find(const std::string& id, std::uint64_t g
     return make_error(Code::kNotFound, "sandbox {} is not here", id);
   }
   return entry->second;
+}
+
+// While one waited, it may have ended, or been replaced by the entry with which it boots from its disk.
+Result<Service::Held> Service::hold(const std::string& id, std::uint64_t generation) const {
+  while (true) {
+    TRY(SandboxPtr sandbox, find(id, generation));
+    std::unique_lock lock(sandbox->mutex);
+    bool meant = generation == 0 || sandbox->generation == generation;
+    if (!sandbox->dropped && meant) return Held{std::move(sandbox), std::move(lock)};
+  }
 }
 
 void Service::drop(const std::string& id) {
@@ -219,8 +231,8 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   Driver* driver = driver_of(request.tier);
   if (driver == nullptr || obstacles_.contains(driver->tier())) return no_tier(request.tier);
   std::string id = request.sandbox.str();
-  TRY(SandboxPtr sandbox, insert(id, request.generation));
-  std::lock_guard lock(sandbox->mutex);
+  TRY(Held held, insert(id, request.generation));
+  const SandboxPtr& sandbox = held.sandbox;
   Result<void> launched = launch(request, *driver, *sandbox, times, nullptr);
   sandbox->phase = Phase::kLive;
   if (launched.ok() && sandbox->ended) {
@@ -342,11 +354,8 @@ wire::StopReply Service::stop(const wire::SandboxRef& request) {
 }
 
 Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopReply& reply) {
-  TRY(SandboxPtr sandbox, find(request.sandbox.str(), request.generation));
-  sandbox->stop_wanted = true;
-  std::unique_lock lock(sandbox->mutex);
-  sandbox->copied.wait(lock, [&sandbox] { return !sandbox->copying; });
-  if (sandbox->dropped) return make_error(Code::kNotFound, "sandbox {} is not here", request.sandbox.str());
+  TRY(Held held, hold_uncopied(request));
+  const SandboxPtr& sandbox = held.sandbox;
   bool running = !sandbox->ended && sandbox->record.pid != 0;
   sandbox->phase = Phase::kStopping;
   Result<void> done = end(*sandbox);
@@ -360,36 +369,53 @@ Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopRe
   return success();
 }
 
+// A copy of it gives up and is waited for.
+Result<Service::Held> Service::hold_uncopied(const wire::SandboxRef& request) const {
+  while (true) {
+    TRY(SandboxPtr wanted, find(request.sandbox.str(), request.generation));
+    wanted->stop_wanted = true;
+    TRY(Held held, hold(request.sandbox.str(), request.generation));
+    held.sandbox->copied.wait(held.lock, [&held] { return !held.sandbox->copying; });
+    if (!held.sandbox->dropped) return held;
+  }
+}
+
 void Service::list(const wire::Empty& request, const Send& send) const {
-  std::vector<SandboxPtr> all;
+  std::vector<std::string> all;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [id, sandbox] : sandboxes_) all.push_back(sandbox);
+    for (const auto& [id, sandbox] : sandboxes_) all.push_back(id);
   }
-  for (const SandboxPtr& sandbox : all) {
+  for (const std::string& id : all) {
     auto reply = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
-    std::lock_guard lock(sandbox->mutex);
-    const Record& record = sandbox->record;
-    bool stored = record.rest == wire::Rest::kStored || record.rest == wire::Rest::kStoring;
-    if (sandbox->dropped || (record.pid == 0 && !stored)) continue;
-    reply.status.ok = 1;
-    reply.alive = sandbox->ended && !stored ? 0 : 1;
-    reply.rest = static_cast<std::uint8_t>(record.rest);
-    reply.tier = record.tier;
-    reply.sandbox = record.sandbox;
-    reply.generation = record.generation;
-    reply.owner_epoch = record.owner_epoch;
-    reply.build = record.build;
-    reply.slot = stored ? 0 : record.slot;
-    reply.interface.set(stored ? "" : link_name(record.slot));
-    reply.pid = static_cast<std::uint32_t>(record.pid);
-    reply.start_ticks = record.start_ticks;
-    send(sys::bytes_of(reply));
+    if (describe(id, reply)) send(sys::bytes_of(reply));
   }
   auto last = reply_to<wire::ListReply>(request.header, wire::Type::kListReply);
   last.status.ok = 1;
   last.last = 1;
   send(sys::bytes_of(last));
+}
+
+// False for what has ended meanwhile, and for what was only intended.
+bool Service::describe(const std::string& id, wire::ListReply& reply) const {
+  Result<Held> held = hold(id, 0);
+  if (!held.ok()) return false;
+  const Record& record = held->sandbox->record;
+  bool stored = record.rest == wire::Rest::kStored || record.rest == wire::Rest::kStoring;
+  if (record.pid == 0 && !stored) return false;
+  reply.status.ok = 1;
+  reply.alive = held->sandbox->ended && !stored ? 0 : 1;
+  reply.rest = static_cast<std::uint8_t>(record.rest);
+  reply.tier = record.tier;
+  reply.sandbox = record.sandbox;
+  reply.generation = record.generation;
+  reply.owner_epoch = record.owner_epoch;
+  reply.build = record.build;
+  reply.slot = stored ? 0 : record.slot;
+  reply.interface.set(stored ? "" : link_name(record.slot));
+  reply.pid = static_cast<std::uint32_t>(record.pid);
+  reply.start_ticks = record.start_ticks;
+  return true;
 }
 
 wire::StatsReply Service::stats(const wire::SandboxRef& request) {
@@ -400,9 +426,9 @@ wire::StatsReply Service::stats(const wire::SandboxRef& request) {
 
 Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply& reply) {
   std::string id = request.sandbox.str();
-  TRY(SandboxPtr sandbox, find(id, request.generation));
-  std::lock_guard lock(sandbox->mutex);
-  if (sandbox->dropped || sandbox->ended || sandbox->record.pid == 0)
+  TRY(Held held, hold(id, request.generation));
+  const SandboxPtr& sandbox = held.sandbox;
+  if (sandbox->ended || sandbox->record.pid == 0)
     return make_error(Code::kNotFound, "sandbox {} does not run", id);
   sys::CgroupUsage usage = parts_.cgroups.usage(id);
   reply.cpu_us = usage.cpu_us;
@@ -425,10 +451,9 @@ wire::Done Service::network(const wire::NetworkRequest& request) {
 
 Result<void> Service::set_network(const wire::NetworkRequest& request) {
   std::string id = request.sandbox.str();
-  TRY(SandboxPtr sandbox, find(id, request.generation));
   TRY(model::NetworkRules rules, rules_of(request));
-  std::lock_guard lock(sandbox->mutex);
-  if (sandbox->dropped) return make_error(Code::kNotFound, "sandbox {} is not here", id);
+  TRY(Held held, hold(id, request.generation));
+  const SandboxPtr& sandbox = held.sandbox;
   Record changed = sandbox->record;
   changed.set_rules(rules);
   // First the record: a runner that dies in between puts the new rules in force when it comes back.

@@ -92,11 +92,17 @@ class Service {
     std::atomic<bool> stop_wanted{false};  // a copy gives up
   };
   using SandboxPtr = std::shared_ptr<Sandbox>;
+  // A sandbox of the register with its mutex held, and not dropped.
+  struct Held {
+    SandboxPtr sandbox;
+    std::unique_lock<std::mutex> lock;
+  };
 
   model::wire::HelloReply hello() const;
   model::wire::StartReply start(const model::wire::StartRequest& request, Steady::time_point arrived);
   model::wire::StopReply stop(const model::wire::SandboxRef& request);
   void list(const model::wire::Empty& request, const Send& send) const;
+  bool describe(const std::string& id, model::wire::ListReply& reply) const;
   model::wire::StatsReply stats(const model::wire::SandboxRef& request);
   model::wire::Done network(const model::wire::NetworkRequest& request);
   model::wire::Done capacity(const model::wire::CapacityRequest& request);
@@ -123,7 +129,7 @@ class Service {
   void list_snapshots(const model::wire::Empty& request, const Send& send) const;
   Result<void> take_snapshot(const model::wire::SnapshotRequest& request, model::wire::SnapshotReply& reply);
   struct CopySource;
-  Result<CopySource> begin_copy(Sandbox& sandbox) const;
+  Result<CopySource> begin_copy(const std::string& id, std::uint64_t generation) const;
   Result<void> copy_still(const CopySource& source, int target, std::uint32_t& still_us) const;
   static void end_copy(Sandbox& sandbox);
   // pausing.cc
@@ -135,15 +141,19 @@ class Service {
   Result<void> thaw(Sandbox& sandbox, const model::wire::StartRequest& request, Driver& driver);
   Result<SandboxPtr> boot_stored(const SandboxPtr& sandbox, const model::wire::StartRequest& request,
                                  Driver& driver, StepTimes& times);
-  SandboxPtr renew(const Sandbox& sandbox, std::uint64_t generation);
+  Held renew(Sandbox& sandbox, std::uint64_t generation);
   Result<void> set_rest(Sandbox& sandbox, model::wire::Rest rest);
   // takeover.cc
   Result<void> take_over_record(const Record& record, bool has_stored);
   void take_over_stored(const Record& record);
   Result<void> take_over_rest(Sandbox& sandbox);
   Result<void> sweep_groups();
-  Result<SandboxPtr> insert(const std::string& id, std::uint64_t generation);
+  Result<Held> insert(const std::string& id, std::uint64_t generation);
   Result<SandboxPtr> find(const std::string& id, std::uint64_t generation) const;
+  // Blocks while another request works on it. kNotFound when it is not there, or of another generation than
+  // the given one; 0 stands for any.
+  Result<Held> hold(const std::string& id, std::uint64_t generation) const;
+  Result<Held> hold_uncopied(const model::wire::SandboxRef& request) const;
   void drop(const std::string& id);
   Driver* driver_of(std::uint8_t tier) const;
   Error no_tier(std::uint8_t tier) const;

@@ -28,7 +28,7 @@ Error being_copied(const std::string& id) {
 
 // What begin_copy() saw of a sandbox; stays true until end_copy().
 struct Service::CopySource {
-  Sandbox& sandbox;
+  SandboxPtr sandbox;
   Driver& driver;
   Running running;
   wire::Rest rest;
@@ -49,12 +49,11 @@ Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::
   Steady::time_point begin = Steady::now();
   std::string snapshot = request.snapshot.str();
   if (!model::valid_snapshot_id(snapshot)) return make_error(Code::kInvalid, "not the id of a snapshot");
-  TRY(SandboxPtr sandbox, find(request.sandbox.str(), request.generation));
   TRY(SnapshotStore::Draft draft, parts_.snapshots.begin(snapshot));
-  TRY(CopySource source, begin_copy(*sandbox));
+  TRY(CopySource source, begin_copy(request.sandbox.str(), request.generation));
   FAULT("runner.snapshot.begun");
   Result<void> copied = copy_still(source, draft.image(), reply.still_us);
-  end_copy(*sandbox);
+  end_copy(*source.sandbox);
   FAULT("runner.snapshot.after_copy");
   TRY_VOID(std::move(copied));
   TRY_VOID(draft.finish(source.manifest));
@@ -65,12 +64,12 @@ Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::
 }
 
 // From here to end_copy() the sandbox neither comes to rest nor wakes nor goes away.
-Result<Service::CopySource> Service::begin_copy(Sandbox& sandbox) const {
-  std::lock_guard lock(sandbox.mutex);
+Result<Service::CopySource> Service::begin_copy(const std::string& id, std::uint64_t generation) const {
+  TRY(Held held, hold(id, generation));
+  Sandbox& sandbox = *held.sandbox;
   const Record& record = sandbox.record;
   Driver* driver = driver_of(record.tier);
-  if (sandbox.dropped || driver == nullptr)
-    return make_error(Code::kNotFound, "sandbox {} is not here", sandbox.id);
+  if (driver == nullptr) return make_error(Code::kNotFound, "sandbox {} is not here", id);
   if (sandbox.copying) return being_copied(sandbox.id);
   if (record.rest == wire::Rest::kStoring || (sandbox.ended && record.rest != wire::Rest::kStored))
     return make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
@@ -81,7 +80,8 @@ Result<Service::CopySource> Service::begin_copy(Sandbox& sandbox) const {
   manifest.build = record.build;
   manifest.tier = record.tier;
   sandbox.copying = true;
-  return CopySource{sandbox, *driver, {sandbox.id, record.pid, sandbox.pidfd.get()}, record.rest, manifest};
+  return CopySource{
+      held.sandbox, *driver, {sandbox.id, record.pid, sandbox.pidfd.get()}, record.rest, manifest};
 }
 
 void Service::end_copy(Sandbox& sandbox) {
@@ -95,7 +95,7 @@ void Service::end_copy(Sandbox& sandbox) {
 // What is on the disk when it stands still was put there before, so that little is left to write in that
 // time.
 Result<void> Service::copy_still(const CopySource& source, int target, std::uint32_t& still_us) const {
-  const Sandbox& sandbox = source.sandbox;
+  const Sandbox& sandbox = *source.sandbox;
   TRY(sys::Fd image, parts_.disks.open_image(sandbox.id));
   bool stored = source.rest == wire::Rest::kStored, runs = source.rest == wire::Rest::kRuns;
   if (!stored) TRY_VOID(source.driver.sync(source.running));

@@ -75,12 +75,12 @@ TEST_F(SnapshottingTest, AChildHasTheFilesAndAnIdentityOfItsOwn) {
   start();
   std::string parent = started('a');
   World::shell(parent, "echo kept >/kept; mkdir /d; seq 1 20000 >/d/big; sleep 1000 >/dev/null 2>&1 &");
-  std::string before = World::shell(parent, "cat /d/big | wc -c; ps | grep -c 'sleep 1000'");
+  std::string before = World::shell(parent, "cat /d/big | wc -c; pidof sleep | wc -w");
   ASSERT_EQ(taken('a'), "ok") << world_->log();
   std::string child = started('b', kSnapshot);
   ASSERT_THAT(child, HasSubstr("atl")) << world_->log();
   EXPECT_EQ(World::shell(child, "cat /kept; cat /d/big | wc -c"), "kept\n108894\n");
-  EXPECT_EQ(World::shell(parent, "cat /d/big | wc -c; ps | grep -c 'sleep 1000'"), before);
+  EXPECT_EQ(World::shell(parent, "cat /d/big | wc -c; pidof sleep | wc -w"), before);
   EXPECT_EQ(World::shell(child, "cat /etc/hostname; hostname"),
             World::id('b') + "\n" + World::id('b') + "\n");
   EXPECT_THAT(World::shell(child, "cat /etc/hosts"), HasSubstr(World::id('b')));

@@ -43,9 +43,9 @@ Result<std::set<std::string>> Service::take_over() {
 void Service::take_over_stored(const Record& record) {
   std::string id = record.sandbox.str();
   if (sandboxes_.contains(id)) return;
-  Result<SandboxPtr> inserted = insert(id, record.generation);
+  Result<Held> inserted = insert(id, record.generation);
   if (!inserted.ok()) return;
-  Sandbox& sandbox = **inserted;
+  Sandbox& sandbox = *inserted->sandbox;
   sandbox.record = record;
   sandbox.ended = true;
   sandbox.phase = Phase::kStored;
@@ -63,7 +63,8 @@ Result<void> Service::take_over_rest(Sandbox& sandbox) {
 }
 
 Result<void> Service::take_over_record(const Record& record, bool has_stored) {
-  TRY(SandboxPtr sandbox, insert(record.sandbox.str(), record.generation));
+  TRY(Held held, insert(record.sandbox.str(), record.generation));
+  const SandboxPtr& sandbox = held.sandbox;
   sandbox->record = record;
   sandbox->has_slot = true;
   parts_.slots.adopt(record.slot);
