@@ -445,7 +445,7 @@ class Faults:
                 command = [part.replace(str(self.instance.port), "0") for part in command]
             done = None
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=30)
             except subprocess.TimeoutExpired:
                 pass
             ok = (

@@ -117,6 +117,8 @@ class PointRunner:
         )
 
     def arm(self, daemon, point):
+        if point == "runner.sweep.after_sandbox":  # passed once for each sandbox that the dead runner held
+            self.instance.wait_whole(self.api, 20)
         daemon.kill()
         prepare = {
             "reconcile.orphan_stopped": self.make_orphan,

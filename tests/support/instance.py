@@ -32,7 +32,7 @@ def free_port():
 def find_base_template():
     """The folder of a usable `base` build on this machine, or None."""
     wanted = os.environ.get("ATOLL_TEST_TEMPLATE")
-    candidates = [wanted] if wanted else [f"{TEMPLATES}/{BASE_BUILD}"]
+    candidates = [os.path.realpath(wanted)] if wanted else [f"{TEMPLATES}/{BASE_BUILD}"]
     if not wanted and os.path.isdir(TEMPLATES):
         candidates += sorted(os.path.join(TEMPLATES, name) for name in os.listdir(TEMPLATES))
     for folder in candidates:
