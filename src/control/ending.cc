@@ -192,7 +192,7 @@ void SandboxService::handle_exit(const wire::ExitedEvent& event) {
 void SandboxService::fire_deadlines() {
   for (const std::string& id : deadlines_.pop_due(steady_ms())) {
     auto found = live_.find(id);
-    if (found == live_.end()) continue;
+    if (found == live_.end() || found->second->row.state != model::State::kRunning) continue;
     FAULT("deadline.popped");
     if (found->second->row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause) {
       pause_at_deadline(found->second);

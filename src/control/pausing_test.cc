@@ -147,6 +147,43 @@ TEST_F(PausingTest, ManyCallersWakeItOnce) {
   EXPECT_EQ(left, 300'000);
 }
 
+// A caller at every step of the resume, also while that it runs is being written: each gets it running.
+TEST_F(PausingTest, WhoComesInTheMiddleOfAWakingIsServed) {
+  std::string id = created({.auto_resume = true});
+  ASSERT_TRUE(pause(id).ok());
+  int asked = 0, answered = 0, awake = 0;
+  world_.until([&] {
+    if (service().find(id)->state != State::kRunning || asked == 0) {
+      ++asked;
+      world_.spawn(service().wake(id), [&](Result<RoutePtr> route) {
+        ++answered;
+        awake += route.ok() && (*route)->state == State::kRunning ? 1 : 0;
+      });
+    }
+    return answered == asked;
+  });
+  EXPECT_GT(asked, 5);
+  EXPECT_EQ(awake, asked);
+  EXPECT_EQ(world_.runner.resumes, 1u);
+}
+
+// A pause by somebody else while that it runs again is still being written: no deadline is left that would
+// end it.
+TEST_F(PausingTest, OnePausedWhileItWakesHasNoDeadline) {
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  bool connected = false, paused = false;
+  world_.spawn(service().connect(world_.tenant, id, std::chrono::seconds(60), Memory::kKeep),
+               [&](auto) { connected = true; });
+  world_.until([&] { return state(id) == State::kRunning; });
+  world_.spawn(service().pause(world_.tenant, id, Memory::kKeep), [&](auto) { paused = true; });
+  world_.until([&] { return connected && paused; });
+  world_.clock.advance(std::chrono::seconds(61));
+  service().fire_deadlines();
+  EXPECT_EQ(state(id), State::kPaused);
+  ASSERT_TRUE(connect(id).ok());
+}
+
 TEST_F(PausingTest, TrafficDoesNotWakeWhatWasNotToldSo) {
   std::string plain = created();
   std::string disk = created({.auto_resume = true});

@@ -2,6 +2,7 @@
 //
 // Reconcile: after a restart of control, or of the runner, the store's rows and the runner's list are
 // compared until each sandbox is either known to both or gone from both. Each step may be repeated.
+#include <algorithm>
 #include <set>
 
 #include "control/service_impl.h"
@@ -32,6 +33,11 @@ bool rests_or_turns(model::State state) {
          state == model::State::kResuming;
 }
 
+// Whether it has a place at all, and since when, its state does not tell.
+bool boots_from_disk(const model::SandboxRow& row) {
+  return row.state == model::State::kResuming && !row.rests_in_memory;
+}
+
 }  // namespace
 
 Result<void> SandboxService::load() {
@@ -40,6 +46,8 @@ Result<void> SandboxService::load() {
   TRY_VOID(snapshots_.load());
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
+  std::partition(loaded.sandboxes.begin(), loaded.sandboxes.end(),
+                 [](const auto& stored) { return !boots_from_disk(stored.row); });
   for (auto& stored : loaded.sandboxes) {
     adopt_loaded(std::move(stored.row), loaded.same_boot);
   }
@@ -47,13 +55,25 @@ Result<void> SandboxService::load() {
   return {};
 }
 
+// Where the limits are full without it, a sandbox that began to boot had not been given its place.
+void SandboxService::adopt_place(Live& live) {
+  const model::SandboxRow& row = live.row;
+  Amounts amounts = amounts_of(row.limits);
+  if (row.state == model::State::kPaused && !row.rests_in_memory) return;
+  if (!boots_from_disk(row)) {
+    live.place = quota_->adopt(row.tenant, amounts);
+    return;
+  }
+  auto place = quota_->reserve(row.tenant, amounts, limit_of(row.tenant));
+  if (place) live.place = std::move(*place);
+}
+
 // The state alone says what was under way: each passing state has one operation.
 void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   auto live = std::make_shared<Live>(executor_, std::move(row));
   live->row.owner_epoch = epoch_;
   bool on_disk = !live->row.rests_in_memory && rests_or_turns(live->row.state);
-  if (!on_disk || live->row.state != model::State::kPaused)
-    live->place = quota_->adopt(live->row.tenant, amounts_of(live->row.limits));
+  adopt_place(*live);
   live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
   used_builds_.insert(live->row.build);
   live_.emplace(live->row.id, live);

@@ -159,7 +159,8 @@ Task<Result<RoutePtr>> SandboxService::wake_now(std::string id) {
     auto found = live_.find(id);
     if (found == live_.end() || found->second->ending || !found->second->route) co_return no_such(id);
     LivePtr live = found->second;
-    if (live->row.state == model::State::kRunning) co_return live->route;
+    // The route, because that it runs is shown only when it is written.
+    if (live->route->state == model::State::kRunning) co_return live->route;
     if (live->row.state != model::State::kPaused || live->copying) {
       co_await live->changed.wait();
       continue;

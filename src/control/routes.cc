@@ -35,10 +35,12 @@ void SandboxService::show_state(const LivePtr& live) {
   if (live->listed_as) index.erase(*live->listed_as);
   index.emplace(key, live);
   live->listed_as = std::move(key);
+  live->changed.notify_all();
 }
 
 void SandboxService::publish(const LivePtr& live) {
   show_state(live);
+  if (live->row.state != model::State::kRunning) return;  // paused again while that it runs was written
   deadlines_.set(live->row.id, live->row.deadline_steady_ms);
   deadlines_changed_.notify_all();
 }

@@ -288,6 +288,7 @@ class SandboxService final : public Directory {
 
   // reconcile.cc
   void adopt_loaded(model::SandboxRow row, bool same_boot);
+  void adopt_place(Live& live);
   Task<> reconcile();
   Task<> stop_orphan(LivePtr orphan);
   bool agrees(const LivePtr& live, const wire::ListReply& item);
