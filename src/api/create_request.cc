@@ -165,35 +165,49 @@ std::optional<Error> read_later_fields(Fields& body) {
   return std::nullopt;
 }
 
-// The tier may be named by the body, a header, or behind the template's name; all that are given must agree.
-Result<model::Tier> read_tier(const Call& call, Fields& body, std::string& reference) {
-  std::optional<model::Tier> tier;
-  Error unknown(Code::kInvalid, "");
-  auto take = [&](std::string_view where, std::string_view name) -> Result<void> {
-    auto parsed = model::parse_tier(name);
-    if (!parsed) {
-      return make_error(Code::kInvalid, "{}: must be container, gvisor or microvm", where)
-          .with_word("invalid_field");
-    }
-    if (tier && tier != parsed) {
-      return make_error(Code::kInvalid, "{}: names another isolation than the rest of the request", where)
-          .with_word("invalid_field");
-    }
-    tier = parsed;
-    return {};
+// Takes one word of the caller; those that name the same thing in several places must agree.
+Result<void> take_word(std::string_view where, std::string_view choices,
+                       std::optional<model::IsolationWord> word, std::optional<model::IsolationWord>& into) {
+  if (!word) return make_error(Code::kInvalid, "{}: must be {}", where, choices).with_word("invalid_field");
+  if (into && *into != *word) {
+    return make_error(Code::kInvalid, "{}: '{}' contradicts '{}' in the rest of the request", where,
+                      word->text(), into->text())
+        .with_word("invalid_field");
+  }
+  into = word;
+  return {};
+}
+
+Result<void> read_risk(const Call& call, Fields& body, control::CreateSpec& spec) {
+  auto take = [&spec](std::string_view where, std::string_view name) {
+    auto risk = model::parse_risk(name);
+    return take_word(where, "low, medium or high",
+                     risk ? std::optional(model::IsolationWord(*risk)) : std::nullopt, spec.risk);
+  };
+  if (auto text = body.text("risk", 32)) TRY_VOID(take("risk", *text));
+  if (auto header = call.head->headers.find("x-atoll-risk"))
+    TRY_VOID(take("header X-Atoll-Risk", trim(*header)));
+  return {};
+}
+
+// The tier may be named by the body, a header, or behind the template's name.
+Result<void> read_isolation(const Call& call, Fields& body, control::CreateSpec& spec,
+                            std::string& reference) {
+  auto take = [&spec](std::string_view where, std::string_view name) {
+    auto tier = model::parse_tier(name);
+    return take_word(where, "container, gvisor or microvm",
+                     tier ? std::optional(model::IsolationWord(*tier)) : std::nullopt, spec.isolation);
   };
   if (auto text = body.text("isolation", 32)) TRY_VOID(take("isolation", *text));
   if (auto header = call.head->headers.find("x-atoll-isolation"))
     TRY_VOID(take("header X-Atoll-Isolation", trim(*header)));
-  if (std::size_t at = reference.rfind('@'); at != std::string::npos) {
-    TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
-    reference.resize(at);
-    if (reference.find('@') != std::string::npos) {
-      return make_error(Code::kInvalid, "templateID: '@' may stand once, before the isolation")
-          .with_word("invalid_field");
-    }
-  }
-  return tier.value_or(model::Tier::kContainer);
+  std::size_t at = reference.rfind('@');
+  if (at == std::string::npos) return {};
+  TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
+  reference.resize(at);
+  if (reference.find('@') == std::string::npos) return {};
+  return make_error(Code::kInvalid, "templateID: '@' may stand once, before the isolation")
+      .with_word("invalid_field");
 }
 
 }  // namespace
@@ -230,7 +244,8 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   spec.lifecycle = read_lifecycle(body);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());
-  TRY(spec.tier, read_tier(call, body, *reference));
+  TRY_VOID(read_isolation(call, body, spec, *reference));
+  TRY_VOID(read_risk(call, body, spec));
   TRY_VOID(body.status());
   if (missing) return *missing;
   if (later) return *later;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal, the
-// host.
+// Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal.
 #include <algorithm>
 
 #include "api/e2b.h"
@@ -98,6 +97,20 @@ Task<Result<Answer>> tenants(Services& services, Call&) {
   co_return json_answer(200, body);
 }
 
+// "none" takes a word back; absent leaves it.
+void change_word(Fields& body, const char* field, std::optional<model::IsolationWord>& word) {
+  auto text = body.text(field, 32);
+  if (!text) return;
+  word = model::parse_isolation(*text);
+  if (!word && *text != "none")
+    body.refuse(field, "must be container, gvisor or microvm, or a risk (low, medium, high), or none");
+}
+
+void change_rule(Fields& body, model::IsolationRule& rule) {
+  change_word(body, "isolation", rule.standard);
+  change_word(body, "minIsolation", rule.minimum);
+}
+
 Task<Result<Answer>> create_tenant(Services& services, Call& call) {
   Fields body(call.body.get_object());
   std::string name = body.text("name", kMaxName).value_or("");
@@ -110,10 +123,23 @@ Task<Result<Answer>> create_tenant(Services& services, Call& call) {
   limit.cpu_millis = most("maxCpuMillis", 1'000'000'000);
   limit.processes = most("maxProcesses", 1'000'000'000);
   limit.disk_bytes = most("maxDiskMB", 1 << 30, kMiB);
+  model::IsolationRule isolation;
+  change_rule(body, isolation);
   if (name.empty()) body.refuse("name", "is required");
   CO_TRY_VOID(body.status());
-  CO_TRY(auto tenant, co_await services.identity.create_tenant(name, limit));
+  CO_TRY(auto tenant, co_await services.identity.create_tenant(name, limit, isolation));
   co_return json_answer(201, tenant_json(tenant));
+}
+
+Task<Result<Answer>> change_tenant(Services& services, Call& call) {
+  const model::Tenant* known = services.identity.find_tenant(call.params[0]);
+  if (!known) co_return make_error(Code::kNotFound, "there is no tenant '{}'", call.params[0]);
+  model::IsolationRule isolation = known->isolation;
+  Fields body(call.body.get_object());
+  change_rule(body, isolation);
+  CO_TRY_VOID(body.status());
+  CO_TRY(auto tenant, co_await services.identity.set_isolation(call.params[0], isolation));
+  co_return json_answer(200, tenant_json(tenant));
 }
 
 Task<Result<Answer>> templates(Services& services, Call& call) {
@@ -153,6 +179,7 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
   request.is_public = body.boolean("public");
   if (auto size = body.integer("poolSize", 0, kMaxPool))
     request.pool_size = static_cast<std::uint32_t>(*size);
+  change_rule(body, request.isolation);
   auto ref = model::parse_template_ref(name);
   if (!ref) body.refuse("name", ref.error().message());
   CO_TRY_VOID(body.status());
@@ -161,41 +188,19 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
   co_return json_answer(201, template_json(services.catalog, row));
 }
 
+Task<Result<Answer>> change_template(Services& services, Call& call) {
+  const model::Template* known = services.catalog.find(call.tenant(), call.params[0]);
+  model::IsolationRule isolation = known ? known->isolation : model::IsolationRule();
+  Fields body(call.body.get_object());
+  change_rule(body, isolation);
+  CO_TRY_VOID(body.status());
+  CO_TRY(auto row, co_await services.catalog.set_isolation(call.tenant(), call.params[0], isolation));
+  co_return json_answer(200, template_json(services.catalog, row));
+}
+
 Task<Result<Answer>> remove_template(Services& services, Call& call) {
   CO_TRY_VOID(co_await services.catalog.remove(call.tenant(), call.params[0]));
   co_return no_content();
-}
-
-// What the host can do and cannot, from the runner's hello.
-json::object host_json(const control::SandboxService::Status& status) {
-  json::object out;
-  json::array tiers;
-  json::object unusable;  // the check that failed, of tiers that the runner looked for
-  for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm}) {
-    if (status.runner_connected && status.runner.tiers & (1u << static_cast<unsigned>(tier))) {
-      tiers.emplace_back(model::tier_name(tier));
-      continue;
-    }
-    std::string obstacle = status.runner.obstacle[static_cast<std::size_t>(tier)].str();
-    if (!obstacle.empty()) unusable[model::tier_name(tier)] = obstacle;
-  }
-  static constexpr const char* kCgroups[] = {"unknown", "v1", "hybrid", "v2"};
-  out["isolation"] = std::move(tiers);
-  out["unusable"] = std::move(unusable);
-  out["cgroups"] = kCgroups[status.runner_connected ? std::min<int>(status.runner.cgroup_mode, 3) : 0];
-  out["landlockAbi"] = status.runner_connected ? status.runner.landlock_abi : 0;
-  out["missingLayers"] = missing_layers(status.runner_connected ? status.runner.missing_layers : 0);
-  return out;
-}
-
-Task<Result<Answer>> host(Services& services, Call&) {
-  auto status = services.sandboxes.status();
-  if (!status.runner_connected) {
-    co_return make_error(Code::kUnavailable,
-                         "the runner is not reachable, so nothing can be said about the host")
-        .with_word("runner_unavailable");
-  }
-  co_return json_answer(200, host_json(status));
 }
 
 Task<Result<Answer>> status(Services& services, Call&) {
@@ -223,7 +228,7 @@ Task<Result<Answer>> status(Services& services, Call&) {
   out["reconciled"] = now.reconciled;
   out["runner"] = std::move(runner);
   out["sandboxes"] = std::move(counts);
-  out["host"] = host_json(now);
+  out["host"] = host_json(services, now);
   out["templates"] = services.catalog.all().size();
   co_return json_answer(200, out);
 }
@@ -241,7 +246,6 @@ std::vector<Route> own_routes() {
   return {
       {"GET", "/v1/status", Auth::kAdmin, Body::kNone, status},
       {"POST", "/v1/shutdown", Auth::kAdmin, Body::kNone, shutdown},
-      {"GET", "/v1/host", Auth::kKey, Body::kNone, host},
       {"GET", "/v1/sandboxes", Auth::kKey, Body::kNone, sandboxes},
       {"GET", "/v1/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, sandbox},
       {"GET", "/v1/events", Auth::kKey, Body::kNone, events},
@@ -250,8 +254,10 @@ std::vector<Route> own_routes() {
       {"DELETE", "/v1/keys/{keyID}", Auth::kKey, Body::kNone, revoke_key},
       {"GET", "/v1/tenants", Auth::kAdmin, Body::kNone, tenants},
       {"POST", "/v1/tenants", Auth::kAdmin, Body::kRequired, create_tenant},
+      {"PATCH", "/v1/tenants/{tenantID}", Auth::kAdmin, Body::kRequired, change_tenant},
       {"GET", "/v1/templates", Auth::kKey, Body::kNone, templates},
       {"POST", "/v1/templates", Auth::kAdmin, Body::kRequired, register_template},
+      {"PATCH", "/v1/templates/{templateID}", Auth::kAdmin, Body::kRequired, change_template},
       {"DELETE", "/v1/templates/{templateID}", Auth::kAdmin, Body::kNone, remove_template},
   };
 }

@@ -213,7 +213,7 @@ Task<> Router::handle(http::Exchange& exchange) {
   head.status = reply.status;
   head.headers = std::move(reply.headers);
   if (reply.status != 204) {
-    head.headers.add("content-type", "application/json");
+    if (!head.headers.find("content-type")) head.headers.add("content-type", "application/json");
     head.headers.add("cache-control", "no-store");
   }
   auto sent = co_await exchange.respond(std::move(head), std::move(reply.body));

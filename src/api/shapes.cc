@@ -36,6 +36,22 @@ json::value time_or_null(WallTime time) {
   return time.ms > 0 ? json::value(format_rfc3339(time)) : json::value();
 }
 
+// The tier in force, what was asked for and by whom, and what the tier lacks on this host.
+void add_isolation(json::object& out, const model::SandboxRow& row) {
+  out["isolation"] = model::tier_name(row.tier);
+  out["isolationAsked"] = row.asked.word.text();
+  out["isolationAskedBy"] = model::asker_name(row.asked.by);
+  out["missingLayers"] = missing_layers(row.missing_layers);
+}
+
+void add_rule(json::object& out, const model::IsolationRule& rule) {
+  auto word = [&out](const char* name, const std::optional<model::IsolationWord>& said) {
+    out[name] = said ? json::value(said->text()) : json::value();
+  };
+  word("isolation", rule.standard);
+  word("minIsolation", rule.minimum);
+}
+
 // What create, get and list have in common.
 json::object identity(const model::SandboxRow& row) {
   json::object out;
@@ -44,25 +60,16 @@ json::object identity(const model::SandboxRow& row) {
   out["clientID"] = kClientId;
   out["envdVersion"] = kEnvdVersion;
   if (!row.alias.empty()) out["alias"] = row.alias;
-  out["isolation"] = model::tier_name(row.tier);
+  add_isolation(out, row);
   return out;
 }
 
 }  // namespace
 
-json::array missing_layers(std::uint32_t bits) {
-  struct Name {
-    std::uint32_t bit;
-    const char* name;
-  };
-  static constexpr Name kNames[] = {{control::wire::kMissingLandlock, "landlock"},
-                                    {control::wire::kMissingCgroupKill, "cgroup_kill"},
-                                    {control::wire::kMissingDiskLimit, "disk_limit"},
-                                    {control::wire::kMissingPids, "process_limit"},
-                                    {control::wire::kMissingNftables, "firewall"}};
+json::array missing_layers(std::uint64_t bits) {
   json::array out;
-  for (const Name& entry : kNames) {
-    if (bits & entry.bit) out.emplace_back(entry.name);
+  for (const model::FeatureInfo& row : model::features()) {
+    if (bits >> static_cast<unsigned>(row.feature) & 1) out.emplace_back(row.name);
   }
   return out;
 }
@@ -72,7 +79,6 @@ json::object sandbox_created(const Config& config, const model::SandboxRow& row)
   out["domain"] = config.domain;
   if (!row.access_token.empty()) out["envdAccessToken"] = row.access_token.reveal();
   if (!row.traffic_token.empty()) out["trafficAccessToken"] = row.traffic_token.reveal();
-  out["missingLayers"] = missing_layers(row.missing_layers);
   return out;
 }
 
@@ -97,7 +103,6 @@ json::object sandbox_detail(const Config& config, const model::SandboxRow& row) 
   out["network"] = network_json(row);
   bool pauses = row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause;
   out["lifecycle"] = {{"autoResume", row.lifecycle.auto_resume}, {"onTimeout", pauses ? "pause" : "kill"}};
-  out["missingLayers"] = missing_layers(row.missing_layers);
   return out;
 }
 
@@ -108,8 +113,7 @@ json::object sandbox_full(const model::SandboxRow& row) {
   out["template"] = row.alias;
   out["templateId"] = row.template_id;
   out["buildId"] = row.build;
-  out["isolation"] = model::tier_name(row.tier);
-  out["missingLayers"] = missing_layers(row.missing_layers);
+  add_isolation(out, row);
   out["generation"] = row.generation;
   out["metadata"] = string_object(row.metadata);
   out["createdAt"] = time_or_null(row.created_at);
@@ -191,6 +195,7 @@ json::object tenant_json(const model::Tenant& tenant) {
   limit("maxCpuMillis", tenant.limit.cpu_millis);
   limit("maxProcesses", tenant.limit.processes);
   limit("maxDiskMB", tenant.limit.disk_bytes / kMiB);
+  add_rule(out, tenant.isolation);
   out["createdAt"] = format_rfc3339(tenant.created_at);
   return out;
 }
@@ -218,6 +223,7 @@ json::object template_json(const control::Catalog& catalog, const model::Templat
   out["buildCount"] = catalog.builds_of(row.id).size();
   out["envdVersion"] = kEnvdVersion;
   out["poolSize"] = row.pool_size ? json::value(*row.pool_size) : json::value();
+  add_rule(out, row.isolation);
   json::object tags;
   for (const auto& [name_of_tag, id] : row.tags) tags.emplace(name_of_tag, id);
   out["tags"] = std::move(tags);

@@ -19,7 +19,9 @@ json::object tenant_json(const model::Tenant& tenant);
 json::object template_json(const control::Catalog& catalog, const model::Template& row);
 json::object snapshot_json(const control::SnapshotEntry& entry);  // SnapshotInfo and more
 json::object build_json(const model::Build& build);
-json::array missing_layers(std::uint32_t bits);
+json::array missing_layers(std::uint64_t bits);  // names of bits of Feature
+// What the host can do and cannot, as far as everybody may know.
+json::object host_json(const Services& services, const control::SandboxService::Status& status);
 std::string_view log_level(const model::Event& event);
 
 }  // namespace atl::api

@@ -57,7 +57,7 @@ Result<Resolved> Catalog::resolve(const std::string& tenant, std::string_view re
   if (tag == row->tags.end()) return unknown_template(reference);
   const model::Build* found = build(tag->second);
   if (!found) return unknown_template(reference);
-  return Resolved{*row, *found, std::string()};
+  return Resolved{*row, *found, std::string(), {}, model::Tier::kContainer};
 }
 
 std::vector<model::Template> Catalog::list(const std::string& tenant) const {
@@ -119,6 +119,8 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   }
   if (request.is_public) row.is_public = *request.is_public;
   if (request.pool_size) row.pool_size = *request.pool_size;
+  if (request.isolation.standard) row.isolation.standard = request.isolation.standard;
+  if (request.isolation.minimum) row.isolation.minimum = request.isolation.minimum;
   row.updated_at = clock_.now();
   row.tags[request.name.tag] = request.build.id;
   if (row.tags.size() > kMaxTags) {
@@ -155,6 +157,24 @@ Task<Result<void>> Catalog::publish(model::Template row, model::Build build) {
     templates_.erase(row.id);
   }
   co_return saved;
+}
+
+Task<Result<model::Template>> Catalog::set_isolation(std::string tenant, std::string name_or_id,
+                                                     model::IsolationRule isolation) {
+  const model::Template* found = find(tenant, name_or_id);
+  if (!found || found->tenant != tenant) co_return unknown_template(name_or_id);
+  model::Template row = *found;
+  row.isolation = isolation;
+  row.updated_at = clock_.now();
+  auto job = [row](store::Connection& db) { return store::save_template(db, row); };
+  CO_TRY_VOID(co_await db_.run(std::move(job)));
+  auto now = templates_.find(row.id);  // it may have been removed meanwhile
+  if (now != templates_.end()) {
+    now->second.isolation = isolation;
+    now->second.updated_at = row.updated_at;
+  }
+  changed_();
+  co_return row;
 }
 
 Task<Result<model::Template>> Catalog::remove(std::string tenant, std::string name_or_id) {

@@ -21,6 +21,8 @@ struct Resolved {
   model::Template base;
   model::Build build;
   std::string snapshot;  // the disk starts as a copy of this one; empty: a fresh disk
+  model::Demand demand;  // what was asked of the isolation, and the tier that is given for it
+  model::Tier tier = model::Tier::kContainer;
 };
 
 class Catalog {
@@ -45,11 +47,15 @@ class Catalog {
     model::TemplateRef name;
     std::optional<bool> is_public;
     std::optional<std::uint32_t> pool_size;
+    model::IsolationRule isolation;  // replaces what is given
     model::Build build;
   };
   // Makes the template when its name is new, adds the build, and points the tag to it. kInvalid when the
   // build's files are missing.
   Task<Result<model::Template>> register_build(NewBuild request);
+  // For sandboxes that are made from now on. kNotFound unless the template is `tenant`'s.
+  Task<Result<model::Template>> set_isolation(std::string tenant, std::string name_or_id,
+                                              model::IsolationRule isolation);
   // Removes a template of `tenant` with all its builds; their files stay, they belong to the builder.
   Task<Result<model::Template>> remove(std::string tenant, std::string name_or_id);
   void count_spawn(const std::string& template_id,

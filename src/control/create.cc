@@ -15,12 +15,6 @@ constexpr std::size_t kTokenLength = 32;
 constexpr std::size_t kMaxWaitingStarts = 4096;  // of all tenants
 constexpr std::size_t kMaxWaitingStartsOfTenant = 512;
 
-Error isolation_unavailable(model::Tier tier, std::string_view why) {
-  return make_error(Code::kUnavailable, "isolation '{}' is not available: {}", model::tier_name(tier), why)
-      .with_word("isolation_unavailable")
-      .with_hint("'atoll doctor' shows which check fails; a weaker tier is never used instead");
-}
-
 std::int64_t micros(Steady::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
@@ -41,20 +35,6 @@ Amounts SandboxService::limit_of(const std::string& tenant) const {
   return limit;
 }
 
-Result<void> SandboxService::require_tier(model::Tier tier) const {
-  if (!runner_.connected()) {
-    return make_error(Code::kUnavailable, "the runner is not reachable, so no sandbox can be started")
-        .with_word("runner_unavailable")
-        .with_hint(
-            "check that atoll-runner runs (atoll status); sandboxes that run already are not affected");
-  }
-  if (!(runner_.hello().tiers & (1u << static_cast<unsigned>(tier)))) {
-    std::string obstacle = runner_.hello().obstacle[static_cast<std::size_t>(tier)].str();
-    return isolation_unavailable(tier, obstacle.empty() ? "this host's runner does not offer it" : obstacle);
-  }
-  return {};
-}
-
 // The work goes on even when the client goes away in the middle: half a create would leave an orphan.
 Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
   if (stopping_ || closed_)
@@ -68,7 +48,7 @@ Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
 }
 
 Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved resolved) {
-  CO_TRY_VOID(require_tier(spec.tier));
+  CO_TRY_VOID(require_tier(resolved.tier));
   struct InFlight {
     explicit InFlight(SandboxService& s) : service(s) { ++service.creating_; }
     ~InFlight() {
@@ -101,6 +81,7 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
   row.tenant = spec.tenant;
   row.template_id = resolved.base.id;
   row.alias = resolved.base.alias;
+  row.asked = resolved.demand;
   row.owner_epoch = epoch_;
   row.metadata = spec.metadata;
   row.network = spec.network;
@@ -117,8 +98,8 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
 // nullptr when the pool has none.
 Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const Resolved& resolved) {
   if (!resolved.snapshot.empty()) co_return LivePtr();
-  note_asked({resolved.build.id, spec.tier});
-  auto pool = pools_.find({resolved.build.id, spec.tier});
+  note_asked({resolved.build.id, resolved.tier});
+  auto pool = pools_.find({resolved.build.id, resolved.tier});
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
   LivePtr live = pool->second.ready.front();
@@ -162,7 +143,7 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
   live->place = std::move(place);
   live->row.id = model::new_sandbox_id();
   live->row.build = resolved.build.id;
-  live->row.tier = spec.tier;
+  live->row.tier = resolved.tier;
   live->row.limits = resolved.build.limits;
   live->row.internal_token = random_key();
   give_to_tenant(*live, spec, resolved);
@@ -227,7 +208,7 @@ void SandboxService::take_start_reply(Live& live, const wire::StartReply& reply)
   live.row.interface = reply.interface.str();
   live.row.pid = reply.pid;
   live.row.start_ticks = reply.start_ticks;
-  live.row.missing_layers = runner_.hello().missing_layers;
+  live.row.missing_layers = model::missing_layers(runner_.hello().features, live.row.tier);
   live.guest = std::make_shared<GuestClient>(guests_(live.row), live.row.internal_token);
   live.adopted = true;
   ++live.version;
@@ -271,7 +252,8 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   step.message = "sandbox created";
   step.data = event_data({{"template", live->row.alias},
                           {"build", live->row.build},
-                          {"isolation", model::tier_name(live->row.tier)}});
+                          {"isolation", model::tier_name(live->row.tier)},
+                          {"asked", live->row.asked.word.text()}});
   step.count_spawn = true;
   auto moved = co_await move(live, model::State::kRunning, std::move(step));
   FAULT("create.running_written");

@@ -57,7 +57,7 @@ Identity::NewKey Identity::make_key(const std::string& tenant, const std::string
 // next start replaces it. The other way round the only admin key could be lost.
 Result<void> Identity::bootstrap(const std::string& path) {
   if (!tenants_.empty()) return {};
-  model::Tenant tenant{random_uuid(), "default", {}, clock_.now()};
+  model::Tenant tenant{random_uuid(), "default", {}, clock_.now(), {}};
   NewKey key = make_key(tenant.id, "bootstrap", model::Role::kAdmin);
   TRY_VOID(write_private_file(path, key.text.reveal() + "\n"));
   TRY_VOID(db_.run_blocking([tenant, row = key.row](store::Connection& db) -> Result<void> {
@@ -111,12 +111,25 @@ std::vector<model::ApiKey> Identity::keys(const std::string& tenant) const {
   return out;
 }
 
-Task<Result<model::Tenant>> Identity::create_tenant(std::string name, model::Amounts limit) {
-  model::Tenant tenant{random_uuid(), std::move(name), limit, clock_.now()};
+Task<Result<model::Tenant>> Identity::create_tenant(std::string name, model::Amounts limit,
+                                                    model::IsolationRule isolation) {
+  model::Tenant tenant{random_uuid(), std::move(name), limit, clock_.now(), isolation};
   auto job = [tenant](store::Connection& db) { return store::insert_tenant(db, tenant); };
   CO_TRY_VOID(co_await db_.run(std::move(job)));
   tenants_.push_back(tenant);
   co_return tenant;
+}
+
+Task<Result<model::Tenant>> Identity::set_isolation(std::string id, model::IsolationRule isolation) {
+  if (!find_tenant(id)) co_return make_error(Code::kNotFound, "there is no tenant '{}'", id);
+  auto job = [id, isolation](store::Connection& db) {
+    return store::save_tenant_isolation(db, id, isolation);
+  };
+  CO_TRY_VOID(co_await db_.run(std::move(job)));
+  auto found = std::find_if(tenants_.begin(), tenants_.end(),
+                            [&id](const model::Tenant& tenant) { return tenant.id == id; });
+  found->isolation = isolation;
+  co_return *found;
 }
 
 const model::Tenant* Identity::find_tenant(std::string_view id) const {

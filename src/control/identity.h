@@ -44,7 +44,10 @@ class Identity {
   Task<Result<void>> revoke_key(std::string tenant, std::string id);
   std::vector<model::ApiKey> keys(const std::string& tenant) const;
 
-  Task<Result<model::Tenant>> create_tenant(std::string name, model::Amounts limit);
+  Task<Result<model::Tenant>> create_tenant(std::string name, model::Amounts limit,
+                                            model::IsolationRule isolation = {});
+  // For sandboxes that are made from now on. kNotFound when there is no such tenant.
+  Task<Result<model::Tenant>> set_isolation(std::string tenant, model::IsolationRule isolation);
   const std::vector<model::Tenant>& tenants() const { return tenants_; }
   const model::Tenant* find_tenant(std::string_view id) const;
 

@@ -52,7 +52,7 @@ bool SandboxService::offers(model::Tier tier) const {
 std::size_t SandboxService::wanted_ready(const model::Template& base, const PoolKey& key) const {
   if (!offers(key.tier)) return 0;
   std::size_t most = base.pool_size.value_or(options_.pool_size);
-  if (key.tier == options_.pool_tier) return most;
+  if (key.tier == pool_tier(base)) return most;
   auto pool = pools_.find(key);
   return pool == pools_.end() ? 0 : std::min(most, pool->second.asked.size());
 }

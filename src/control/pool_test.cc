@@ -30,7 +30,7 @@ class PoolTest : public ServiceTest {
   }
   std::string create(model::Tier tier) {
     auto spec = world().spec();
-    spec.tier = tier;
+    spec.isolation = model::IsolationWord(tier);
     auto made = world().create(spec);
     EXPECT_TRUE(made.ok()) << made.error().message();
     if (made.ok()) EXPECT_EQ((*made)->tier, tier);
@@ -90,7 +90,7 @@ TEST_F(PoolTest, ItGoesAwayWithTheDemand) {
 
 TEST_F(PoolTest, TheHostsOwnTierIsKeptReadyUnasked) {
   ServiceOptions options;
-  options.pool_tier = model::Tier::kGvisor;
+  options.default_isolation.tier = model::Tier::kGvisor;
   start(2, options);
   EXPECT_EQ(ready_gvisor(), 2u);
   EXPECT_EQ(ready(model::Tier::kContainer), 0u);

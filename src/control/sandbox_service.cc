@@ -67,6 +67,7 @@ SandboxService::~SandboxService() = default;
 void SandboxService::start() {
   RunnerClient::Listener listener;
   listener.connected = [this] {
+    tell_default();
     scope_.spawn("reconcile", reconcile());
     runner_up_.notify_all();
   };
@@ -282,6 +283,7 @@ SandboxService::Status SandboxService::status() const {
   status.owner_epoch = epoch_;
   status.reconciled = reconciled_;
   status.capacity = options_.max_sandboxes;
+  status.default_tier = host_tier();
   for (const auto& [id, live] : live_) {
     if (live->ending) ++status.ending;
     if (live->row.state == model::State::kRunning && !live->ending) ++status.running;

@@ -29,11 +29,10 @@ struct ServiceOptions {
   Amounts max_sums;                              // of the limits of all sandboxes; zero: no limit
   MeasureHost measure_host;                      // without it the machine always has room
   std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
-  model::Tier pool_tier =
-      model::Tier::kContainer;   // kept ready unasked; others only while they are asked for
   std::uint32_t max_ready = 64;  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
-  std::string boot_id;  // of this boot; deadlines are kept on its monotonic clock
+  model::HostDefault default_isolation;  // when neither caller nor template nor tenant says anything
+  std::string boot_id;                   // of this boot; deadlines are kept on its monotonic clock
   enum class Background : bool { kNo, kYes };
   Background background =
       Background::kYes;  // kNo: a test calls fire_deadlines, sample_metrics and fill_pools itself
@@ -42,7 +41,7 @@ struct ServiceOptions {
 struct CreateSpec {
   std::string tenant;
   std::string template_ref;
-  model::Tier tier = model::Tier::kContainer;
+  std::optional<model::IsolationWord> isolation, risk;  // as the caller said them
   Millis timeout{};
   model::StringMap metadata;
   model::StringMap envs;
@@ -179,6 +178,7 @@ class SandboxService final : public Directory {
     std::size_t ready = 0;
     bool reconciled = false;
     std::uint32_t capacity = 0;
+    model::Tier default_tier = model::Tier::kContainer;  // for those who say nothing, now
   };
   Status status() const;
   const ServiceOptions& options() const { return options_; }
@@ -222,12 +222,22 @@ class SandboxService final : public Directory {
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot);
   Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
+
+  // isolation.cc
+  bool usable(model::Tier tier) const;
+  Result<void> require_runner() const;
   Result<void> require_tier(model::Tier tier) const;
+  model::Tier host_tier() const;
+  model::Demand demand_for(const CreateSpec& spec, const model::IsolationRule& of_template) const;
+  Result<model::Tier> choose_tier(const model::Demand& demand) const;
+  Result<model::Demand> demand_on(const model::Snapshot& row, const CreateSpec& spec) const;
+  model::Tier pool_tier(const model::Template& base) const;
+  void tell_default() const;
   Amounts limit_of(const std::string& tenant) const;
 
   // snapshotting.cc
   Result<Origin> resolve(const CreateSpec& spec) const;
-  static Result<Origin> origin_of(const SnapshotPtr& snapshot, const CreateSpec& spec);
+  Result<Origin> origin_of(const SnapshotPtr& snapshot, const CreateSpec& spec) const;
   Result<void> require_snapshots(const Live& live, bool memory) const;
   Result<model::Snapshot> describe(const Live& live) const;
   Result<model::TemplateRef> check_name(const SnapshotSpec& spec) const;

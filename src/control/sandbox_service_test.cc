@@ -41,7 +41,7 @@ TEST_F(ServiceTest, UnknownTemplateAndUnavailableIsolationAreTold) {
   spec.template_ref = "other";
   EXPECT_EQ(world().create(spec).error().word(), "template_not_found");
   spec = world().spec();
-  spec.tier = model::Tier::kMicrovm;
+  spec.isolation = model::IsolationWord(model::Tier::kMicrovm);
   auto refused = world().create(spec);
   EXPECT_EQ(refused.error().word(), "isolation_unavailable");
   EXPECT_TRUE(runner().entries.empty()) << "nothing weaker was made instead";

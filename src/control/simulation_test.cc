@@ -79,8 +79,9 @@ class Simulation {
     for (int i = 0; i < count; ++i) {
       auto spec = world_.spec(std::chrono::seconds(1 + pick(200)));
       spec.network.internet = pick(3) != 0;
-      if (pick(3) == 0) spec.tier = model::Tier::kGvisor;
-      world_.spawn(service().create(spec), [this, tier = spec.tier](Result<SandboxView> made) {
+      model::Tier wanted = pick(3) == 0 ? model::Tier::kGvisor : model::Tier::kContainer;
+      spec.isolation = model::IsolationWord(wanted);
+      world_.spawn(service().create(spec), [this, tier = wanted](Result<SandboxView> made) {
         if (!made) return;
         EXPECT_EQ((*made)->tier, tier);
         running_.insert((*made)->id);

@@ -25,28 +25,27 @@ Error no_such_snapshot(const std::string& reference) {
 Result<SandboxService::Origin> SandboxService::resolve(const CreateSpec& spec) const {
   if (SnapshotPtr found = snapshots_.find(spec.tenant, spec.template_ref)) return origin_of(found, spec);
   TRY(Resolved resolved, catalog_.resolve(spec.tenant, spec.template_ref));
+  resolved.demand = demand_for(spec, resolved.base.isolation);
+  TRY(resolved.tier, choose_tier(resolved.demand));
   return Origin{std::move(resolved), SnapshotUse()};
 }
 
 Result<SandboxService::Origin> SandboxService::origin_of(const SnapshotPtr& snapshot,
-                                                         const CreateSpec& spec) {
+                                                         const CreateSpec& spec) const {
   const model::Snapshot& row = snapshot->row;
   if (snapshot->missing) {
     return make_error(Code::kConflict, "the copy of snapshot '{}' is gone from this host", spec.template_ref)
         .with_word("snapshot_missing")
         .with_hint("put the data directory back, or remove the snapshot: atoll snapshot gc");
   }
-  if (row.tier != spec.tier) {
-    return make_error(Code::kInvalid, "snapshot '{}' is of isolation '{}', not '{}'", spec.template_ref,
-                      model::tier_name(row.tier), model::tier_name(spec.tier))
-        .with_word("isolation_unavailable")
-        .with_hint("ask for the isolation that it was made with");
-  }
+  TRY(model::Demand demand, demand_on(row, spec));
   Origin origin{Resolved(), SnapshotUse(snapshot)};
   origin.resolved.base.id = row.id;
   origin.resolved.base.alias = row.name.empty() ? row.id : row.name;
   origin.resolved.build = row.build;
   origin.resolved.snapshot = row.id;
+  origin.resolved.demand = demand;
+  origin.resolved.tier = row.tier;
   return origin;
 }
 
@@ -218,7 +217,7 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   row.is_fork = true;
   auto forking = std::make_shared<Forking>(executor_, spec.count);
   forking->spec.tenant = spec.tenant;
-  forking->spec.tier = live->row.tier;
+  CO_TRY_VOID(demand_on(row, forking->spec));
   forking->spec.timeout = spec.timeout;
   forking->spec.metadata = live->row.metadata;
   forking->spec.network = live->row.network;
@@ -227,6 +226,8 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   forking->resolved.base.id = live->row.template_id;
   forking->resolved.base.alias = live->row.alias;
   forking->resolved.build = row.build;
+  forking->resolved.demand = live->row.asked;
+  forking->resolved.tier = live->row.tier;
   CO_TRY(SnapshotUse use, co_await take_snapshot(live, std::move(row), std::string()));
   forking->resolved.snapshot = use.entry()->row.id;
   for (std::size_t i = 0; i < spec.count; ++i) scope_.spawn("fork child", fork_child(forking, i));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "model/isolation.h"
 #include "model/state.h"
 
 namespace atl::model {
@@ -48,7 +49,8 @@ struct SandboxRow {
   std::string template_id;
   std::string alias;
   std::string build;
-  Tier tier = Tier::kContainer;
+  Tier tier = Tier::kContainer;  // in force
+  Demand asked;                  // of it nothing weaker may be given
   State state = State::kCreating;
   std::uint64_t generation = 1;
   std::uint64_t owner_epoch = 0;
@@ -57,7 +59,7 @@ struct SandboxRow {
   std::string interface;
   std::uint32_t pid = 0;
   std::uint64_t start_ticks = 0;
-  std::uint32_t missing_layers = 0;
+  std::uint64_t missing_layers = 0;  // bits of Feature, of the tier in force
   Key32 internal_token{};
   Secret access_token;   // empty: not secured
   Secret traffic_token;  // empty: public traffic is allowed
@@ -104,6 +106,7 @@ struct Tenant {
   std::string name;
   Amounts limit;  // sandboxes 0: the host's default; a sum of 0: no limit
   WallTime created_at;
+  IsolationRule isolation;
 };
 
 struct ApiKey {
@@ -134,6 +137,7 @@ struct Template {
   bool is_public = false;
   std::optional<std::uint32_t>
       pool_size;  // sandboxes kept ready of the build with tag `default`; none: the host's default
+  IsolationRule isolation;
   WallTime created_at;
   WallTime updated_at;
   WallTime last_spawned_at;  // 0: never

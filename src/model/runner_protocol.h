@@ -15,6 +15,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "model/features.h"
 #include "model/sandbox.h"
 
 namespace atl::model::wire {
@@ -117,18 +118,9 @@ struct HelloReply {
   std::uint8_t cgroup_mode;          // 1, 2, 3 = version 1, hybrid, version 2
   std::uint8_t landlock_abi;         // 0 when absent
   std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
-  std::uint32_t missing_layers;      // bit set of MissingLayer
+  HostFeatures features;             // as the runner found them when it started
   // By Tier: the check that failed, where the tier was looked for and is not usable.
   Text<256> obstacle[kTiers];
-};
-
-// Layers of defence that this host cannot give; reported with every sandbox.
-enum MissingLayer : std::uint32_t {
-  kMissingLandlock = 1 << 0,
-  kMissingCgroupKill = 1 << 1,
-  kMissingDiskLimit = 1 << 2,
-  kMissingPids = 1 << 3,
-  kMissingNftables = 1 << 4,
 };
 
 struct StartRequest {

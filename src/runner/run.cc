@@ -21,6 +21,7 @@
 #include "runner/container/profile.h"
 #include "runner/gvisor/check.h"
 #include "runner/gvisor/driver.h"
+#include "runner/host.h"
 #include "runner/options.h"
 #include "runner/server.h"
 #include "sys/files.h"
@@ -111,13 +112,6 @@ std::string default_guestd() {
   return self.substr(0, self.rfind('/') + 1) + "atoll-guestd";
 }
 
-std::uint32_t missing_layers(const sys::Cgroups& cgroups, int landlock_abi) {
-  std::uint32_t missing = 0;
-  if (landlock_abi < 2) missing |= model::wire::kMissingLandlock;
-  if (!cgroups.has_kill()) missing |= model::wire::kMissingCgroupKill;
-  return missing;
-}
-
 // Signals are read from a descriptor; blocked here, before any thread, so that all threads leave them there.
 void block_signals() {
   sigset_t set;
@@ -128,13 +122,21 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
+// Tiers that lack what they need are refused, whatever else works.
+void judge_tiers(Service& service, const model::HostFeatures& host) {
+  for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm}) {
+    std::string why = model::obstacle(host, tier);
+    if (!why.empty() && service.offers(tier)) service.set_obstacle(tier, why);
+  }
+}
+
 struct Programs {
   sys::Fd guestd;
   Result<sys::Fd> runsc;  // or why there is none
 };
 
 Result<void> serve(const Options& options, const Account& account, Launcher& launcher,
-                   const Programs& programs, int landlock_abi) {
+                   const Programs& programs, model::HostFeatures& host, int landlock_abi) {
   TRY_VOID(sys::enter_private_mount_namespace());
   Result<sys::Cgroups> cgroups = sys::Cgroups::open(options.instance);
   if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
@@ -152,27 +154,25 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                                programs.runsc.ok() ? programs.runsc->get() : -1, netns.get(),
                                options.run_dir + "/gvisor.log"});
   // A driver takes over what runs even where it can start nothing new.
-  Service service({slots,
-                   disks,
-                   firewall,
-                   *cgroups,
-                   records,
-                   snapshots,
-                   stored,
-                   {&driver, &gvisor},
-                   missing_layers(*cgroups, landlock_abi),
-                   landlock_abi});
+  Service service(
+      {slots, disks, firewall, *cgroups, records, snapshots, stored, {&driver, &gvisor}, landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
   TRY_VOID(snapshots.sweep());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
   TRY_VOID(slots.start(options.ready_slots));
-  Result<void> usable = programs.runsc.ok()
-                            ? gvisor::self_test({gvisor, slots, disks, *cgroups, options.disk_bytes})
-                            : Result<void>(programs.runsc.error());
-  if (!usable.ok()) {
+  judge_tiers(service, host);
+  Result<void> usable = programs.runsc.ok() ? success() : Result<void>(programs.runsc.error());
+  Result<void> started = success();
+  if (usable.ok() && model::obstacle(host, model::Tier::kGvisor).empty()) {
+    started = gvisor::self_test({gvisor, slots, disks, *cgroups, options.disk_bytes});
+    if (!started.ok()) usable = started;
+  }
+  if (!usable.ok() && model::obstacle(host, model::Tier::kGvisor).empty()) {
     log::info("tier gvisor is not usable", {{"why", usable.error().message()}});
     service.set_obstacle(model::Tier::kGvisor, usable.error().message());
   }
+  note_gvisor(host, programs.runsc.ok() ? success() : Result<void>(programs.runsc.error()), started);
+  service.set_features(host);
   Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);
   Result<void> ended = server.run();
   if (ended.ok() && service.count() == 0) {
@@ -194,12 +194,14 @@ Result<void> run(const Options& options) {
   TRY(Account account, control_account(options));
   TRY_VOID(make_directories(options));
   TRY(sys::Fd lock, take_lock(options));
+  model::HostFeatures host = try_host();  // forks, so before there is a thread
+  tell_missing(host);
   TRY(LauncherConfig config, launcher_config(options));
   TRY(sys::Fd guestd, container::seal_program(options.guestd.empty() ? default_guestd() : options.guestd));
   // Before there is a thread, because the check of its version forks.
   Programs programs{std::move(guestd), gvisor::find_runsc(options.runsc)};
   TRY(std::unique_ptr<Launcher> launcher, Launcher::start(config, kChannels));
-  return serve(options, account, *launcher, programs, config.landlock_abi);
+  return serve(options, account, *launcher, programs, host, config.landlock_abi);
 }
 
 }  // namespace atl::runner

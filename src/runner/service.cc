@@ -167,7 +167,7 @@ wire::HelloReply Service::hello() const {
   }
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
-  reply.missing_layers = parts_.missing_layers;
+  reply.features = features_;
   for (const auto& [tier, why] : obstacles_) reply.obstacle[static_cast<std::size_t>(tier)].set(why);
   return reply;
 }

@@ -40,7 +40,6 @@ struct Parts {
   SnapshotStore& snapshots;
   RecordStore& stored;  // of sandboxes that rest on disk: these outlive the machine
   std::vector<Driver*> drivers;
-  std::uint32_t missing_layers = 0;
   int landlock_abi = 0;
 };
 
@@ -55,6 +54,9 @@ class Service {
 
   // Nothing of this tier is started, for this reason; what runs is not touched. Call before serving.
   void set_obstacle(model::Tier tier, const std::string& why) { obstacles_[tier] = why; }
+  // What hello tells of the host. Call before serving.
+  void set_features(const model::HostFeatures& host) { features_ = host; }
+  bool offers(model::Tier tier) const { return driver_of(static_cast<std::uint8_t>(tier)) != nullptr; }
 
   using Send = std::function<void(std::span<const std::byte>)>;
   // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it
@@ -160,6 +162,7 @@ class Service {
 
   Parts parts_;
   std::map<model::Tier, std::string> obstacles_;
+  model::HostFeatures features_{};
   mutable std::mutex mutex_;
   std::map<std::string, SandboxPtr> sandboxes_;
   std::map<std::uint64_t, std::string> launches_;

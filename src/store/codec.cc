@@ -81,4 +81,14 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   return column;
 }
 
+std::string encode_isolation(const std::optional<model::IsolationWord>& word) {
+  return word ? std::string(word->text()) : std::string();
+}
+
+Result<std::optional<model::IsolationWord>> decode_isolation(const std::string& text) {
+  auto word = model::parse_isolation(text);
+  if (word || text.empty()) return word;
+  return make_error(Code::kCorrupt, "store: '{}' is no isolation and no risk", text);
+}
+
 }  // namespace atl::store

@@ -3,6 +3,7 @@
 // The JSON columns: maps and network rules. Only what the store itself has written is read back.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/record.h"
@@ -18,5 +19,10 @@ struct NetworkColumn {
 };
 std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress);
 Result<NetworkColumn> decode_network(const std::string& text);
+
+// A word about isolation; empty: none.
+std::string encode_isolation(const std::optional<model::IsolationWord>& word);
+// kCorrupt for what is no such word: a minimum must not get lost.
+Result<std::optional<model::IsolationWord>> decode_isolation(const std::string& text);
 
 }  // namespace atl::store

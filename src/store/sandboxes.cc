@@ -14,9 +14,11 @@ constexpr char kColumns[] =
     " open_files, disk_bytes, slot, interface, pid, start_ticks, missing_layers, internal_token, "
     "access_token,"
     " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
-    "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir";
+    "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir, "
+    "asked, "
+    "asked_by";
 
-constexpr int kIntentColumn = 38;  // behind all of kColumns
+constexpr int kIntentColumn = 40;  // behind all of kColumns
 
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -47,7 +49,7 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   out.interface = row.text(15);
   out.pid = number<std::uint32_t>(row, 16);
   out.start_ticks = number<std::uint64_t>(row, 17);
-  out.missing_layers = number<std::uint32_t>(row, 18);
+  out.missing_layers = number<std::uint64_t>(row, 18);
   std::string token = row.text(19);
   if (token.size() != out.internal_token.size()) {
     return make_error(Code::kCorrupt, "store: sandbox {} has a token of {} bytes", out.id, token.size());
@@ -73,13 +75,16 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   out.rests_in_memory = row.integer(35) != 0;
   out.user = row.text(36);
   out.workdir = row.text(37);
+  TRY(auto asked, decode_isolation(row.text(38)));
+  if (asked) out.asked.word = *asked;
+  out.asked.by = number<model::Asker>(row, 39);
   return out;
 }
 
 constexpr char kUpsert[] =
     "INSERT INTO sandboxes ({}) VALUES "
     "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
-    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38)"
+    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38,?39,?40)"
     " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, "
     "generation=?8,"
     " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, "
@@ -88,7 +93,7 @@ constexpr char kUpsert[] =
     " traffic_token=?22, metadata=?23, network=?24, created_at=?25, started_at=?26, deadline=?27,"
     " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31, on_timeout=?32, keep_memory=?33, "
     "auto_resume=?34, timeout_ms=?35,"
-    " rests_in_memory=?36, user=?37, workdir=?38"
+    " rests_in_memory=?36, user=?37, workdir=?38, asked=?39, asked_by=?40"
     " WHERE sandboxes.owner_epoch <= ?9";
 
 }  // namespace
@@ -105,7 +110,8 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
               row.started_at.ms, row.deadline.ms, row.deadline_steady_ms, row.ended_at.ms, row.outcome,
               row.reason, static_cast<int>(row.lifecycle.on_timeout),
               static_cast<int>(row.lifecycle.keep_memory), static_cast<int>(row.lifecycle.auto_resume),
-              row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir);
+              row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir,
+              std::string(row.asked.word.text()), static_cast<int>(row.asked.by));
   TRY_VOID(upsert.step());
   if (db.changes() == 0) {
     return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id,

@@ -47,8 +47,9 @@ Result<StoredTemplates> load_templates(Connection& db) {
   StoredTemplates out;
   TRY(out.builds, load_builds(db));
   TRY(Statement rows,
-      db.prepare("SELECT id, tenant, name_space, alias, is_public, pool_size, created_at, updated_at,"
-                 " last_spawned_at, spawn_count FROM templates ORDER BY created_at, id"));
+      db.prepare(
+          "SELECT id, tenant, name_space, alias, is_public, pool_size, created_at, updated_at,"
+          " last_spawned_at, spawn_count, isolation, min_isolation FROM templates ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -63,6 +64,8 @@ Result<StoredTemplates> load_templates(Connection& db) {
     row.updated_at = {rows.integer(7)};
     row.last_spawned_at = {rows.integer(8)};
     row.spawn_count = static_cast<std::uint64_t>(rows.integer(9));
+    TRY(row.isolation.standard, decode_isolation(rows.text(10)));
+    TRY(row.isolation.minimum, decode_isolation(rows.text(11)));
     TRY(row.tags, load_tags(db, row.id));
     out.templates.push_back(std::move(row));
   }
@@ -70,11 +73,12 @@ Result<StoredTemplates> load_templates(Connection& db) {
 
 Result<void> save_template(Connection& db, const model::Template& row) {
   auto done = db.run(
-      "INSERT INTO templates VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT(id) DO UPDATE SET"
-      " is_public=?5, pool_size=?6, updated_at=?8",
+      "INSERT INTO templates VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ON CONFLICT(id) DO UPDATE SET"
+      " is_public=?5, pool_size=?6, updated_at=?8, isolation=?11, min_isolation=?12",
       row.id, row.tenant, row.name_space, row.alias, row.is_public,
       row.pool_size ? static_cast<std::int64_t>(*row.pool_size) : -1, row.created_at.ms, row.updated_at.ms,
-      row.last_spawned_at.ms, row.spawn_count);
+      row.last_spawned_at.ms, row.spawn_count, encode_isolation(row.isolation.standard),
+      encode_isolation(row.isolation.minimum));
   if (!done && done.error().code() == Code::kExists) {
     return make_error(Code::kExists, "a template named '{}' exists already", row.alias);
   }

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "store/codec.h"
 
 namespace atl::store {
 
@@ -10,14 +11,17 @@ Result<std::vector<model::Tenant>> load_tenants(Connection& db) {
   std::vector<model::Tenant> out;
   TRY(Statement rows,
       db.prepare("SELECT id, name, created_at, max_sandboxes, max_memory_mib, max_cpu_millis, max_processes,"
-                 " max_disk_mib FROM tenants ORDER BY created_at, id"));
+                 " max_disk_mib, isolation, min_isolation FROM tenants ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
     auto amount = [&rows](int column) { return static_cast<std::uint64_t>(rows.integer(column)); };
     model::Amounts limit{static_cast<std::uint32_t>(amount(3)), amount(4) * kMiB, amount(5), amount(6),
                          amount(7) * kMiB};
-    out.push_back({rows.text(0), rows.text(1), limit, {rows.integer(2)}});
+    model::Tenant tenant{rows.text(0), rows.text(1), limit, {rows.integer(2)}, {}};
+    TRY(tenant.isolation.standard, decode_isolation(rows.text(8)));
+    TRY(tenant.isolation.minimum, decode_isolation(rows.text(9)));
+    out.push_back(std::move(tenant));
   }
 }
 
@@ -25,13 +29,20 @@ Result<void> insert_tenant(Connection& db, const model::Tenant& tenant) {
   auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   auto done = db.run(
       "INSERT INTO tenants (id, name, created_at, max_sandboxes, max_memory_mib, max_cpu_millis,"
-      " max_processes, max_disk_mib) VALUES (?,?,?,?,?,?,?,?)",
+      " max_processes, max_disk_mib, isolation, min_isolation) VALUES (?,?,?,?,?,?,?,?,?,?)",
       tenant.id, tenant.name, tenant.created_at.ms, tenant.limit.sandboxes,
       number(tenant.limit.memory_bytes / kMiB), number(tenant.limit.cpu_millis),
-      number(tenant.limit.processes), number(tenant.limit.disk_bytes / kMiB));
+      number(tenant.limit.processes), number(tenant.limit.disk_bytes / kMiB),
+      encode_isolation(tenant.isolation.standard), encode_isolation(tenant.isolation.minimum));
   if (done) return {};
   if (done.error().code() != Code::kExists) return std::move(done).error();
   return make_error(Code::kExists, "a tenant named '{}' exists already", tenant.name);
+}
+
+Result<void> save_tenant_isolation(Connection& db, const std::string& id, const model::IsolationRule& rule) {
+  TRY_VOID(db.run("UPDATE tenants SET isolation = ?, min_isolation = ? WHERE id = ?",
+                  encode_isolation(rule.standard), encode_isolation(rule.minimum), id));
+  return {};
 }
 
 Result<std::vector<model::ApiKey>> load_keys(Connection& db) {

@@ -12,6 +12,7 @@ namespace atl::store {
 
 Result<std::vector<model::Tenant>> load_tenants(Connection& db);
 Result<void> insert_tenant(Connection& db, const model::Tenant& tenant);  // kExists when the name is taken
+Result<void> save_tenant_isolation(Connection& db, const std::string& id, const model::IsolationRule& rule);
 
 Result<std::vector<model::ApiKey>> load_keys(Connection& db);
 Result<void> insert_key(Connection& db, const model::ApiKey& key);

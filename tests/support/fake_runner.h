@@ -48,6 +48,8 @@ class FakeRunner {
   bool down = false;  // connecting fails
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
+  model::HostFeatures features{};
+  std::map<model::Tier, std::string> obstacles;
   std::set<wire::Type> hold;         // such requests are carried out, but answered only by release_held()
   std::set<wire::Type> ignore;       // such requests are neither carried out nor answered
   std::map<wire::Type, Error> fail;  // such requests are refused
@@ -185,6 +187,8 @@ class FakeRunner {
     out.slots_total = slots;
     out.tiers = tiers;
     out.cgroup_mode = 2;
+    out.features = features;
+    for (const auto& [tier, why] : obstacles) out.obstacle[static_cast<std::size_t>(tier)].set(why);
     out.disk_snapshot_tiers = tiers;
     return out;
   }
@@ -312,7 +316,7 @@ class FakeRunner {
     for (const auto& [id, entry] : entries) {
       auto item = reply<wire::ListReply>(header, wire::Type::kListReply);
       item.alive = entry.alive ? 1 : 0;
-      item.tier = static_cast<std::uint8_t>(model::Tier::kContainer);
+      item.tier = static_cast<std::uint8_t>(entry.tier);
       item.sandbox.set(id);
       item.generation = entry.generation;
       item.owner_epoch = entry.owner_epoch;

@@ -20,10 +20,12 @@ constexpr char kExamples[] =
     "  atoll exec $id uname -a\n"
     "  atoll kill $id\n"
     "  # labelled, with a variable for every command, and without network\n"
-    "  atoll create -m task=42 -e MODE=test --no-internet";
+    "  atoll create -m task=42 -e MODE=test --no-internet\n"
+    "  # for code that nobody has reviewed; refused where nothing strong enough is usable\n"
+    "  atoll create --risk medium";
 
 struct Options {
-  std::string template_name = "base", lifetime = "5m";
+  std::string template_name = "base", lifetime = "5m", risk, isolation;
   std::vector<std::string> env, metadata;
   bool no_internet = false;
 };
@@ -32,6 +34,8 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
   CreateOptions create;
   create.template_name = options.template_name;
   create.internet = !options.no_internet;
+  create.risk = options.risk;
+  create.isolation = options.isolation;
   CO_TRY(create.lifetime, parse_duration(options.lifetime));
   CO_TRY(create.environment, parse_env(options.env));
   CO_TRY(create.metadata, parse_metadata(options.metadata));
@@ -65,6 +69,7 @@ void register_create(Commands& commands) {
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "set a variable for every command in it");
   commands.add_list(app, "-m,--metadata", "KEY=VALUE", &options->metadata, "label the sandbox");
   app.add_flag("--no-internet", options->no_internet, "close the sandbox's network");
+  add_isolation_options(app, options->risk, options->isolation);
 }
 
 }  // namespace atl::cli

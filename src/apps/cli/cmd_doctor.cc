@@ -30,7 +30,8 @@ struct Options {
 
 // What the API says of the host, in the shape of findings. The runner is asked through control, because a
 // connection of our own would take control's place.
-Task<Result<int>> ask_service(Session& session, const std::string& instance, std::vector<Finding>& out) {
+Task<Result<int>> ask_service(Session& session, const std::string& instance, const Config& config,
+                              std::vector<Finding>& out) {
   auto api = ApiClient::open(session, instance);
   if (!api.ok()) {
     out.push_back({"service", Finding::State::kSkipped, api.error().message(), api.error().hint()});
@@ -44,6 +45,9 @@ Task<Result<int>> ask_service(Session& session, const std::string& instance, std
     co_return kExitOk;
   }
   out.push_back({"service", Finding::State::kOk, "answers at " + (*api)->target().api_url, ""});
+  // A member's key may not ask for it; then what was tried here has to do.
+  auto posture = co_await (*api)->call("GET", "/v1/host/posture");
+  if (posture.ok()) merge_posture(out, posture->body, default_tier_of(config));
   for (Finding& finding : host_findings(host->body)) out.push_back(std::move(finding));
   CO_TRY(ApiReply templates, co_await (*api)->call("GET", "/v1/templates"));
   const json::value* list = find_at(templates.body, "templates");
@@ -84,8 +88,9 @@ Result<int> doctor(const Options& options, const Globals& globals) {
   TRY(Config config, resolve_config(machine, globals));
   std::vector<Finding> findings = probe_kernel(config);  // forks, so before the session has a thread
   for (Finding& finding : probe_machine(config)) findings.push_back(std::move(finding));
-  TRY(int asked,
-      Session().run([&](Session& session) { return ask_service(session, globals.instance, findings); }));
+  TRY(int asked, Session().run([&](Session& session) {
+    return ask_service(session, globals.instance, config, findings);
+  }));
   std::size_t failed = 0;
   for (const Finding& finding : findings) failed += finding.state == Finding::State::kFailed ? 1 : 0;
   if (globals.json)

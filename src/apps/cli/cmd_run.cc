@@ -40,7 +40,7 @@ constexpr char kExamples[] =
 struct Options {
   std::string template_name = "base";
   std::vector<std::string> env, metadata, command;
-  std::string directory, user, timeout, lifetime = "5m";
+  std::string directory, user, timeout, lifetime = "5m", risk, isolation;
   bool terminal = false, keep = false, no_stdin = false, no_internet = false;
 };
 
@@ -61,6 +61,8 @@ Result<Plan> make_plan(const Options& options, const Globals& globals) {
   Plan plan;
   plan.create.template_name = options.template_name;
   plan.create.internet = !options.no_internet;
+  plan.create.risk = options.risk;
+  plan.create.isolation = options.isolation;
   TRY(plan.create.metadata, parse_metadata(options.metadata));
   plan.create.lifetime = kLease;
   TRY(plan.lifetime, parse_duration(options.lifetime));
@@ -157,6 +159,7 @@ void register_run(Commands& commands) {
       ->type_name("TIME");
   run_app.add_flag("-n,--no-stdin", options->no_stdin, "do not pass standard input on");
   run_app.add_flag("--no-internet", options->no_internet, "close the sandbox's network");
+  add_isolation_options(run_app, options->risk, options->isolation);
   commands.take_rest(run_app, "COMMAND [ARGUMENT...]", &options->command);
 }
 

@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include "apps/cli/exit_codes.h"
+#include "apps/cli/isolation_rule.h"
 #include "apps/cli/machine.h"
 #include "apps/cli/output.h"
 #include "apps/cli/parse.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct Options {
   std::string name, from, user, workdir, memory, disk, cpus;
+  IsolationChange isolation;
   std::vector<std::string> env;
   unsigned ready = 0;
   bool quiet = false;
@@ -50,7 +52,7 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
     print_json(rows);
     co_return kExitOk;
   }
-  Table table({"NAME", "ID", "CPU", "MEMORY", "DISK", "READY", "BUILD", "UPDATED"});
+  Table table({"NAME", "ID", "CPU", "MEMORY", "DISK", "READY", "ISOLATION", "BUILD", "UPDATED"});
   for (const json::value& row : rows) {
     if (options.quiet) {
       write_out(printable(alias_of(row)) + "\n");
@@ -60,8 +62,8 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
                fmt::format("{}", number_at(row, "cpuCount")),
                format_bytes(static_cast<std::uint64_t>(number_at(row, "memoryMB")) * kMiB),
                format_bytes(static_cast<std::uint64_t>(number_at(row, "diskSizeMB")) * kMiB),
-               fmt::format("{}", number_at(row, "poolSize")), printable(text_at(row, "buildID")),
-               printable(text_at(row, "updatedAt"))});
+               fmt::format("{}", number_at(row, "poolSize")), printable(rule_text(row)),
+               printable(text_at(row, "buildID")), printable(text_at(row, "updatedAt"))});
   }
   if (!options.quiet) print_table(table);
   co_return kExitOk;
@@ -85,12 +87,27 @@ Task<Result<int>> remove(Session& session, const Options& options, const Globals
       .with_hint("list them with 'atoll template list'");
 }
 
+Task<Result<int>> set(Session& session, const Options& options, const Globals& globals) {
+  CO_TRY(json::object change, change_json(options.isolation));
+  CO_TRY(auto api, ApiClient::open(session, globals.instance));
+  std::string path = "/v1/templates/" + http::percent_encode(options.name);
+  json::value body = std::move(change);
+  CO_TRY(ApiReply reply, co_await api->call("PATCH", path, std::move(body)));
+  if (globals.json)
+    print_json(reply.body);
+  else
+    write_out(
+        fmt::format("{}: isolation {}\n", printable(alias_of(reply.body)), printable(rule_text(reply.body))));
+  co_return kExitOk;
+}
+
 Result<Registration> make_registration(const Options& options) {
   Registration registration;
   registration.name = options.name;
   registration.user = options.user;
   registration.workdir = options.workdir;
   registration.ready = options.ready;
+  registration.isolation = options.isolation;
   TRY(registration.environment, parse_env(options.env));
   if (!options.memory.empty()) {
     TRY(std::uint64_t bytes, parse_size(options.memory));
@@ -180,6 +197,7 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
   app.add_option("--disk", options->disk, "writable disk of a sandbox (default: 4G)")->type_name("SIZE");
   app.add_option("--cpus", options->cpus, "cores of a sandbox (default: 2)")->type_name("N");
   app.add_option("--ready", options->ready, "sandboxes kept ready (default: 0)")->type_name("N");
+  add_isolation_change(app, options->isolation);
   add_machine_options(commands, app, options->machine, Declare::kPaths);
 }
 
@@ -188,7 +206,7 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
 void register_template(Commands& commands) {
   auto options = std::make_shared<Options>();
   CLI::App& app =
-      commands.add(nullptr, "template", "list, build and remove templates",
+      commands.add(nullptr, "template", "list, build, change and remove templates",
                    "  atoll template list\n  sudo atoll template build NAME --from FOLDER", nullptr);
   CLI::App& list_app =
       commands.add(&app, "list", "show the templates", "  atoll template list -q   # names only",
@@ -197,6 +215,15 @@ void register_template(Commands& commands) {
                    });
   list_app.add_flag("-q,--quiet", options->quiet, "only names");
   declare_build(commands, app, options);
+  CLI::App& set_app =
+      commands.add(&app, "set", "say which isolation its sandboxes get",
+                   "  # a default for those who ask for none, and what nobody gets less than\n"
+                   "  atoll template set tools --isolation medium --min-isolation container",
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return set(s, *options, globals); });
+                   });
+  set_app.add_option("NAME", options->name, "its name or id")->required();
+  add_isolation_change(set_app, options->isolation);
   CLI::App& remove_app =
       commands.add(&app, "remove", "forget a template; sandboxes that run go on",
                    "  atoll template remove tools", [options](const Globals& globals) -> Result<int> {

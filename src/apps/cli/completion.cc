@@ -38,7 +38,8 @@ std::string positional_kind(const CLI::App& app) {
     std::string label = option->get_name(true, false);
     if (label == "ID") return "@id";
     if (label == "KEY") return "@key";
-    if (label == "NAME" && app.get_name() == "remove") return "@template";
+    bool of_template = app.get_parent() != nullptr && app.get_parent()->get_name() == "template";
+    if (label == "NAME" && of_template && app.get_name() != "build") return "@template";
     return value_kind(*option);
   }
   return "@file";

@@ -12,6 +12,7 @@
 #include "apps/cli/suggest.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "model/isolation.h"
 #include "net/tcp.h"
 #include "sys/files.h"
 
@@ -71,6 +72,13 @@ bool set_base_template(Config& config, const toml::node& node) {
   return value != nullptr;
 }
 
+bool set_default_isolation(Config& config, const toml::node& node) {
+  const auto* value = node.as_string();
+  if (value == nullptr || !model::parse_host_default(value->get())) return false;
+  config.default_isolation = value->get();
+  return true;
+}
+
 // Every key there is, by its dotted name.
 const std::map<std::string, Key>& keys() {
   static const std::map<std::string, Key> table{
@@ -78,6 +86,7 @@ const std::map<std::string, Key>& keys() {
       {"data_dir", text_key(&Config::data_dir)},
       {"run_dir", text_key(&Config::run_dir)},
       {"user", text_key(&Config::user)},
+      {"default_isolation", {"\"container\", \"gvisor\", \"microvm\" or \"auto\"", set_default_isolation}},
       {"server.listen", {"an address such as \"127.0.0.1:7400\", or a list of them", set_listen}},
       {"server.plain", {"\"loopback\" or \"anywhere\"", set_plain}},
       {"server.domain", text_key(&Config::domain)},

@@ -27,8 +27,9 @@ struct Config {
   std::string domain = "atoll.localhost";
   std::uint32_t slot_first = 0;
   std::uint32_t slot_count = 256;
-  std::uint32_t ready_sandboxes = 4;  // started ahead, per template
-  bool base_template = true;          // build `base` at first start
+  std::uint32_t ready_sandboxes = 4;            // started ahead, per template
+  bool base_template = true;                    // build `base` at first start
+  std::string default_isolation = "container";  // of sandboxes for which nobody asks for another
 };
 
 // Reads `text` over `base`. Unknown keys and wrong types are refused with `name`:line and a suggestion.

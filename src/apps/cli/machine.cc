@@ -81,6 +81,10 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
   app.add_option("--ready", options.ready, "sandboxes started ahead, per template (default: 4)")
       ->type_name("N")
       ->check(CLI::Range(0, 1000));
+  app.add_option("--default-isolation", options.default_isolation,
+                 "of sandboxes for which nobody asks: container (default), gvisor, microvm, or auto")
+      ->type_name("TIER")
+      ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
 }
 
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals) {
@@ -101,6 +105,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.slot_first >= 0) config.slot_first = static_cast<std::uint32_t>(options.slot_first);
   if (options.slot_count >= 0) config.slot_count = static_cast<std::uint32_t>(options.slot_count);
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
+  if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   TRY_VOID(check_config(config));
   return config;
 }
@@ -124,7 +129,9 @@ std::vector<std::string> config_flags(const Config& config) {
                                  "--slot-count",
                                  fmt::format("{}", config.slot_count),
                                  "--ready",
-                                 fmt::format("{}", config.ready_sandboxes)};
+                                 fmt::format("{}", config.ready_sandboxes),
+                                 "--default-isolation",
+                                 config.default_isolation};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   return flags;
 }
@@ -173,6 +180,7 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--user", running.user, asked.user);
   compare("--slot-first", running.slot_first, asked.slot_first);
   compare("--slot-count", running.slot_count, asked.slot_count);
+  compare("--default-isolation", running.default_isolation, asked.default_isolation);
   return differ;
 }
 
@@ -200,13 +208,22 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                       "--guestd",       guestd};
   // Control starts as root, binds its port, and becomes the user by itself.
   DaemonSpec control{"control", control_program, {}, "", "", config.data_dir + "/log/control.log"};
-  control.arguments = {"--data-dir",      config.data_dir,
-                       "--run-dir",       config.run_dir,
-                       "--user",          config.user,
-                       "--domain",        config.domain,
-                       "--plain",         config.plain == Plain::kAnywhere ? "anywhere" : "loopback",
-                       "--pool-size",     fmt::format("{}", config.ready_sandboxes),
-                       "--max-sandboxes", fmt::format("{}", config.slot_count)};
+  control.arguments = {"--data-dir",
+                       config.data_dir,
+                       "--run-dir",
+                       config.run_dir,
+                       "--user",
+                       config.user,
+                       "--domain",
+                       config.domain,
+                       "--plain",
+                       config.plain == Plain::kAnywhere ? "anywhere" : "loopback",
+                       "--pool-size",
+                       fmt::format("{}", config.ready_sandboxes),
+                       "--max-sandboxes",
+                       fmt::format("{}", config.slot_count),
+                       "--default-isolation",
+                       config.default_isolation};
   for (const std::string& address : config.listen)
     control.arguments.insert(control.arguments.end(), {"--listen", address});
   return std::vector<DaemonSpec>{std::move(runner), std::move(control)};

@@ -57,6 +57,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.slot_first = 7;
   config.slot_count = 9;
   config.ready_sandboxes = 0;
+  config.default_isolation = "auto";
 
   Commands commands;
   MachineOptions options;
@@ -78,6 +79,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->plain, config.plain);
   EXPECT_EQ(again->domain, config.domain);
   EXPECT_EQ(again->slot_first, config.slot_first);
+  EXPECT_EQ(again->default_isolation, config.default_isolation);
   EXPECT_EQ(again->slot_count, config.slot_count);
   EXPECT_EQ(again->ready_sandboxes, config.ready_sandboxes);
 }

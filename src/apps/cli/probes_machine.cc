@@ -108,24 +108,43 @@ std::vector<Finding> probe_machine(const Config& config) {
   return out;
 }
 
-std::vector<Finding> host_findings(const boost::json::value& host) {
-  auto holds = [&](std::string_view list, std::string_view word) {
-    const json::value* found = find_at(host, list);
-    if (found == nullptr || !found->is_array()) return false;
-    const json::array& items = found->as_array();
-    return std::any_of(items.begin(), items.end(),
-                       [&](const json::value& item) { return item.is_string() && item.as_string() == word; });
-  };
-  bool container = holds("isolation", "container");
-  std::vector<Finding> out{{"tier container", container ? State::kOk : State::kFailed,
-                            container ? "usable" : "not usable on this host",
-                            container ? "" : "the failed checks above say why"}};
-  if (holds("isolation", "gvisor")) out.push_back({"tier gvisor", State::kOk, "usable", ""});
+namespace {
+
+bool holds(const json::value& host, std::string_view list, std::string_view word) {
+  const json::value* found = find_at(host, list);
+  if (found == nullptr || !found->is_array()) return false;
+  const json::array& items = found->as_array();
+  return std::any_of(items.begin(), items.end(),
+                     [&](const json::value& item) { return item.is_string() && item.as_string() == word; });
+}
+
+Finding tier_finding(const json::value& host, std::string_view tier, bool is_default) {
+  std::string name = fmt::format("tier {}", tier);
+  if (holds(host, "isolation", tier))
+    return {name, State::kOk, is_default ? "usable, the default" : "usable", ""};
   const json::value* unusable = find_at(host, "unusable");
-  std::string obstacle = unusable != nullptr ? text_at(*unusable, "gvisor") : "";
-  if (!obstacle.empty()) {
-    out.push_back({"tier gvisor", State::kWarning, "not usable: " + printable(obstacle),
-                   "sandboxes that ask for it are refused; docs/guides/gvisor.md has the remedies"});
+  std::string obstacle = unusable != nullptr ? text_at(*unusable, tier) : "";
+  std::string detail = "not usable on this host" + (obstacle.empty() ? "" : ": " + printable(obstacle));
+  if (is_default) return {name, State::kFailed, detail, "the failed checks above say why"};
+  return {name, State::kWarning, detail,
+          "sandboxes that ask for it get a stronger tier or are refused; docs/guides has the remedies"};
+}
+
+}  // namespace
+
+std::vector<Finding> host_findings(const boost::json::value& host) {
+  std::string first = text_at(host, "defaultInForce", "container");
+  std::vector<Finding> out{tier_finding(host, first, true)};
+  const json::value* unusable = find_at(host, "unusable");
+  for (const char* tier : {"container", "gvisor", "microvm"}) {
+    bool looked_for = unusable != nullptr && !text_at(*unusable, tier).empty();
+    if (tier != first && (looked_for || holds(host, "isolation", tier)))
+      out.push_back(tier_finding(host, tier, false));
+  }
+  if (flag_at(host, "degraded")) {
+    out.push_back({"default isolation", State::kWarning,
+                   "auto, and gvisor is not usable: sandboxes for which nobody asks share this host's kernel",
+                   "make gvisor usable, or set default_isolation in atoll.toml to what you want"});
   }
   const json::value* missing = find_at(host, "missingLayers");
   if (missing == nullptr || !missing->is_array()) return out;
@@ -136,6 +155,33 @@ std::vector<Finding> host_findings(const boost::json::value& host) {
   }
   if (missing->as_array().empty()) out.push_back({"layers of defence", State::kOk, "all in force", ""});
   return out;
+}
+
+void merge_posture(std::vector<Finding>& findings, const boost::json::value& posture,
+                   model::Tier default_tier) {
+  const json::value* list = find_at(posture, "features");
+  if (list == nullptr || !list->is_array()) return;
+  for (const json::value& item : list->as_array()) {
+    std::string name = text_at(item, "name");
+    std::span<const model::FeatureInfo> table = model::features();
+    auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.name == name; });
+    if (row == table.end()) continue;
+    bool present = flag_at(item, "present");
+    auto own = std::find_if(findings.begin(), findings.end(),
+                            [&](const Finding& each) { return each.name == name; });
+    if (own != findings.end() && own->state == State::kSkipped) {
+      std::uint8_t error = present ? 0 : model::kNotTried;
+      Finding told = feature_finding(*row, error, default_tier);
+      if (!present) told.detail = fmt::format("{}: {}", row->title, printable(text_at(item, "error")));
+      *own = std::move(told);
+    } else if (own != findings.end() && own->state == State::kOk && !present) {
+      bool fatal = (row->needed & model::tiers_of(default_tier)) != 0;
+      *own = {name, fatal ? State::kFailed : State::kWarning,
+              fmt::format("{}: the runner did not find it when it started: {}", row->title,
+                          printable(text_at(item, "error"))),
+              "it works now: restart the runner"};
+    }
+  }
 }
 
 }  // namespace atl::cli

@@ -30,9 +30,46 @@ TEST(HostFindings, AMissingLayerIsAWarningWithItsName) {
 
 TEST(HostFindings, WithoutTheDefaultTierTheMachineIsUnfit) {
   for (const char* text :
-       {R"({"isolation":[],"missingLayers":[]})", R"({"isolation":["gvisor"]})", "{}", "null"}) {
+       {R"({"isolation":[],"missingLayers":[]})", R"({"isolation":["gvisor"]})", "{}", "null",
+        R"({"isolation":["container"],"defaultInForce":"gvisor","unusable":{"gvisor":"no runsc"}})"}) {
     EXPECT_EQ(found(text).front().state, State::kFailed) << text;
   }
+}
+
+TEST(HostFindings, AWeakDefaultIsTold) {
+  auto findings = found(
+      R"({"isolation":["container"],"defaultInForce":"container","degraded":true,"unusable":{"gvisor":"no runsc"}})");
+  auto state_of = [&](std::string_view name) {
+    for (const Finding& finding : findings) {
+      if (finding.name == name) return finding.state;
+    }
+    return State::kOk;
+  };
+  EXPECT_EQ(state_of("default isolation"), State::kWarning);
+  EXPECT_EQ(state_of("tier gvisor"), State::kWarning);
+  EXPECT_EQ(findings.front().state, State::kOk);
+}
+
+TEST(FeatureFindings, FailWhereTheDefaultTierNeedsThem) {
+  const model::FeatureInfo& runsc = model::info(model::Feature::kRunsc);
+  EXPECT_EQ(feature_finding(runsc, 0, model::Tier::kGvisor).state, State::kOk);
+  EXPECT_EQ(feature_finding(runsc, 2, model::Tier::kGvisor).state, State::kFailed);
+  EXPECT_EQ(feature_finding(runsc, 2, model::Tier::kContainer).state, State::kWarning);
+  EXPECT_EQ(feature_finding(runsc, model::kNotTried, model::Tier::kGvisor).state, State::kSkipped);
+  EXPECT_EQ(feature_finding(model::info(model::Feature::kLandlock), 38, model::Tier::kContainer).state,
+            State::kWarning);
+}
+
+TEST(Posture, TheRunnersFindingsCount) {
+  std::vector<Finding> findings{{"seccomp", State::kOk, "", ""}, {"runsc_starts", State::kSkipped, "", ""}};
+  merge_posture(findings, boost::json::parse(R"({"features":[
+      {"name":"seccomp","present":false,"error":"Function not implemented"},
+      {"name":"runsc_starts","present":true},{"name":"new_one","present":false}]})"),
+                model::Tier::kContainer);
+  EXPECT_EQ(findings[0].state, State::kFailed);
+  EXPECT_THAT(findings[0].detail, testing::HasSubstr("Function not implemented"));
+  EXPECT_EQ(findings[1].state, State::kOk);
+  EXPECT_EQ(findings.size(), 2u);
 }
 
 // Runs as whoever runs the tests: what needs root is skipped then, and never called fine.

@@ -25,6 +25,7 @@ void register_all(Commands& commands) {
   register_snapshot(commands);
   register_template(commands);
   register_key(commands);
+  register_tenant(commands);
   register_ca(commands);
   register_version(commands);
   register_completion(commands);

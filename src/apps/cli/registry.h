@@ -28,6 +28,7 @@ void register_resume(Commands& commands);
 void register_snapshot(Commands& commands);
 void register_template(Commands& commands);
 void register_key(Commands& commands);
+void register_tenant(Commands& commands);
 void register_ca(Commands& commands);
 void register_version(Commands& commands);
 void register_completion(Commands& commands);

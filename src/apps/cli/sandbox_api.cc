@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cli/sandbox_api.h"
 
+#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
 #include "base/text.h"
@@ -14,6 +15,8 @@ json::value create_body(const CreateOptions& options) {
   if (!options.environment.empty()) body["envVars"] = json::value_from(options.environment);
   if (!options.metadata.empty()) body["metadata"] = json::value_from(options.metadata);
   if (!options.internet) body["allow_internet_access"] = false;
+  if (!options.risk.empty()) body["risk"] = options.risk;
+  if (!options.isolation.empty()) body["isolation"] = options.isolation;
   return body;
 }
 
@@ -28,6 +31,15 @@ Error about_create(Error error, const std::string& name) {
 }
 
 }  // namespace
+
+void add_isolation_options(CLI::App& app, std::string& risk, std::string& isolation) {
+  app.add_option("--risk", risk, "of what runs in it: low, medium or high; a weaker tier is never given")
+      ->type_name("RISK")
+      ->check(CLI::IsMember({"low", "medium", "high"}));
+  app.add_option("--isolation", isolation, "the tier, or a stronger one: container, gvisor or microvm")
+      ->type_name("TIER")
+      ->check(CLI::IsMember({"container", "gvisor", "microvm"}));
+}
 
 Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,
                                                           CreateOptions options, std::string user) {

@@ -10,6 +10,10 @@
 
 #include "apps/cli/guest_client.h"
 
+namespace CLI {
+class App;
+}
+
 namespace atl::cli {
 
 struct CreateOptions {
@@ -18,7 +22,10 @@ struct CreateOptions {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> metadata;
   bool internet = true;
+  std::string risk, isolation;  // empty: nothing is asked for
 };
+// Declares --risk and --isolation.
+void add_isolation_options(CLI::App& app, std::string& risk, std::string& isolation);
 
 // Creates a sandbox and gives the client of its guest daemon.
 Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,

@@ -112,6 +112,7 @@ Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration r
   if (registration.memory_mib > 0) body["memoryMB"] = registration.memory_mib;
   if (registration.disk_mib > 0) body["diskMB"] = registration.disk_mib;
   if (registration.cpu_millis > 0) body["cpuMillis"] = registration.cpu_millis;
+  put_isolation(body, registration.isolation);
   json::value request = std::move(body);
   CO_TRY(ApiReply made, co_await api->call("POST", "/v1/templates", std::move(request)));
   co_return true;

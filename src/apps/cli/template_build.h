@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/cli/api_client.h"
+#include "apps/cli/isolation_rule.h"
 
 namespace atl::cli {
 
@@ -31,6 +32,7 @@ struct Registration {
   std::map<std::string, std::string> environment;
   std::uint64_t memory_mib = 0, disk_mib = 0, cpu_millis = 0;  // 0: control's defaults
   std::uint32_t ready = 0;
+  IsolationChange isolation;
 };
 // Points `name` to `build`, unless it does so already. True when something changed.
 Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,

@@ -20,6 +20,7 @@ struct Raw {
   std::string domain = "atoll.localhost";
   std::string plain = "loopback";
   std::int64_t max_timeout_s = 86'400;
+  std::string default_isolation = "container";
 };
 
 void declare(CLI::App& app, Options& options, Raw& raw) {
@@ -63,6 +64,10 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--overcommit-disk", options.overcommit.disk, "The same of the data directory's disk")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
+  app.add_option("--default-isolation", raw.default_isolation,
+                 "Of sandboxes for which nobody asks; auto is gvisor where it is usable, else container")
+      ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}))
+      ->capture_default_str();
   app.add_option("--max-timeout", raw.max_timeout_s, "Longest time a sandbox may ask for, in seconds")
       ->check(CLI::Range(std::int64_t(1), std::int64_t(365 * 86'400)))
       ->capture_default_str();
@@ -75,6 +80,7 @@ Result<void> finish(Options& options, const Raw& raw) {
   }
   options.plain = raw.plain == "anywhere" ? Plain::kAnywhere : Plain::kLoopback;
   options.domain = raw.domain;
+  options.service.default_isolation = model::parse_host_default(raw.default_isolation).value();
   options.service.max_timeout = std::chrono::seconds(raw.max_timeout_s);
   for (const std::string& path : {options.data_dir, options.run_dir}) {
     if (path.empty() || path.front() != '/')

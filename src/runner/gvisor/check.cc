@@ -94,6 +94,7 @@ Result<void> check_version(int program, const std::string& path) {
     return make_error(Code::kUnsupported,
                       "{} is from before {}: it has no systrap platform, and ls fails under it", path,
                       kFirstYear)
+        .with_word(kTooOld)
         .with_hint("Debian 12: take it from bookworm-backports");
   }
   return make_error(Code::kUnsupported, "{} does not say which release it is", path);

@@ -9,6 +9,9 @@
 
 namespace atl::runner::gvisor {
 
+// The word of the error about a program that is too old.
+inline constexpr char kTooOld[] = "runsc_too_old";
+
 // Opens the program: `given`, or the first runsc in PATH when that is empty. Refuses one from before 2024,
 // and "none". Forks: call before there is a thread.
 Result<sys::Fd> find_runsc(const std::string& given);

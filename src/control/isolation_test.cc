@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tier a create is given: minimums hold, only stronger tiers stand in, and what was asked is kept.
+#include <gmock/gmock.h>
+
+#include "support/service_fixture.h"
+
+namespace atl::control {
+namespace {
+
+using model::Asker;
+using model::Tier;
+using test::kBuild;
+
+constexpr Tier kC = Tier::kContainer, kG = Tier::kGvisor, kM = Tier::kMicrovm;
+
+model::Tiers set_of(std::initializer_list<Tier> tiers) {
+  model::Tiers out = 0;
+  for (Tier tier : tiers) out |= model::tiers_of(tier);
+  return out;
+}
+
+class IsolationTest : public test::ServiceTest {
+ protected:
+  // Another runner takes over, with these tiers.
+  void offer(std::initializer_list<Tier> tiers) {
+    runner().tiers = set_of(tiers);
+    runner().disconnect();
+    world().until([this] { return !service().status().runner_connected; });
+    world().connect();
+  }
+  Result<SandboxView> ask(std::string_view isolation, std::string_view risk = "") {
+    CreateSpec spec = world().spec();
+    if (!isolation.empty()) spec.isolation = model::parse_isolation(isolation);
+    if (!risk.empty()) spec.risk = model::parse_isolation(risk);
+    return world().create(spec);
+  }
+  void expect(const Result<SandboxView>& made, Tier tier, std::string_view asked, Asker by) {
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    EXPECT_EQ((*made)->tier, tier);
+    EXPECT_EQ((*made)->asked.word.text(), asked);
+    EXPECT_EQ((*made)->asked.by, by);
+    EXPECT_EQ(runner().entries[(*made)->id].tier, tier)
+        << "what was really started";
+  }
+  void expect_refused(const Result<SandboxView>& made, std::initializer_list<const char*> named) {
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().word(), "isolation_unavailable");
+    for (const char* text : named) EXPECT_THAT(made.error().message(), testing::HasSubstr(text));
+  }
+  void tenant_says(std::string_view standard, std::string_view minimum) {
+    auto done = world().run(world().identity->set_isolation(world().tenant, rule(standard, minimum)));
+    ASSERT_TRUE(done.ok()) << done.error().message();
+  }
+  void template_says(std::string_view standard, std::string_view minimum) {
+    auto done = world().run(world().catalog->set_isolation(world().tenant, "base", rule(standard, minimum)));
+    ASSERT_TRUE(done.ok()) << done.error().message();
+  }
+  static model::IsolationRule rule(std::string_view standard, std::string_view minimum) {
+    return {model::parse_isolation(standard), model::parse_isolation(minimum)};
+  }
+};
+
+TEST_F(IsolationTest, OnlyStrongerTiersStandInAndWhatWasAskedIsKept) {
+  offer({kC, kM});
+  expect(ask("gvisor"), kM, "gvisor", Asker::kCaller);
+  expect(ask("", "medium"), kM, "medium", Asker::kCaller);
+  expect(ask("container"), kC, "container", Asker::kCaller);
+  expect(ask("container", "high"), kM, "high", Asker::kCaller);
+  expect(ask(""), kC, "container", Asker::kHost);
+  offer({kG});
+  expect(ask("", "low"), kG, "low", Asker::kCaller);
+  std::size_t before = runner().started;
+  expect_refused(ask("microvm"), {"microvm"});
+  expect_refused(ask("", "high"), {"'high'", "microvm"});
+  EXPECT_EQ(runner().started, before) << "nothing weaker was made instead";
+}
+
+TEST_F(IsolationTest, ARefusalNamesTheFailingCheckOfEachTierThatWasTried) {
+  runner().obstacles = {{kG, "there is no runsc in PATH"}, {kM, "there is no qemu"}};
+  offer({kC});
+  expect_refused(ask("gvisor"), {"gvisor: there is no runsc in PATH", "microvm: there is no qemu"});
+  expect_refused(ask("microvm"), {"microvm: there is no qemu"});
+  EXPECT_THAT(ask("microvm").error().message(), testing::Not(testing::HasSubstr("runsc")));
+}
+
+TEST_F(IsolationTest, NobodyGoesBelowAMinimum) {
+  offer({kC, kG, kM});
+  tenant_says("", "medium");
+  expect(ask(""), kG, "medium", Asker::kTenantMinimum);
+  expect(ask("container"), kG, "medium", Asker::kTenantMinimum);
+  expect(ask("microvm"), kM, "microvm", Asker::kCaller);
+  template_says("", "microvm");
+  expect(ask("gvisor", "low"), kM, "microvm", Asker::kTemplateMinimum);
+  offer({kC, kG});
+  std::size_t before = runner().started;
+  expect_refused(ask("container"), {"microvm"});
+  EXPECT_EQ(runner().started, before);
+}
+
+TEST_F(IsolationTest, DefaultsAreForThoseWhoSayNothingAndSurviveARestart) {
+  template_says("gvisor", "");
+  tenant_says("low", "");
+  world().crash();
+  world().reopen();
+  world().connect();
+  offer({kC, kG, kM});
+  expect(ask(""), kG, "gvisor", Asker::kTemplate);
+  tenant_says("high", "");
+  expect(ask(""), kM, "high", Asker::kTenant);
+  expect(ask("container"), kC, "container", Asker::kCaller);
+}
+
+TEST_F(IsolationTest, TheHostsDefaultMayBeAutoAndIsLoudWhenItIsWeak) {
+  ServiceOptions options;
+  options.default_isolation = *model::parse_host_default("auto");
+  start(0, options);
+  EXPECT_EQ(service().status().default_tier, kC);
+  expect(ask(""), kC, "container", Asker::kHost);
+  testing::internal::CaptureStderr();
+  offer({kC});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("DEGRADED"));
+  testing::internal::CaptureStderr();
+  offer({kC, kG});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("DEGRADED")));
+  EXPECT_EQ(service().status().default_tier, kG);
+  expect(ask(""), kG, "gvisor", Asker::kHost);
+}
+
+TEST_F(IsolationTest, AHostDefaultThatIsNotUsableIsNotWeakened) {
+  ServiceOptions options;
+  options.default_isolation = *model::parse_host_default("gvisor");
+  start(0, options);
+  std::size_t before = runner().started;
+  expect_refused(ask(""), {"gvisor"});
+  EXPECT_EQ(runner().started, before);
+  offer({kC, kM});
+  expect(ask(""), kM, "gvisor", Asker::kHost);
+}
+
+TEST_F(IsolationTest, ThePoolIsOfTheDefaultTierAndFollowsIt) {
+  start(2);
+  ASSERT_EQ(service().status().ready, 2u);
+  offer({kC, kG});
+  template_says("gvisor", "");
+  world().fill();
+  settle();
+  EXPECT_EQ(service().status().ready, 2u);
+  for (const auto& [id, entry] : runner().entries)
+    EXPECT_EQ(entry.tier, kG) << "one of the other tier was kept";
+  std::size_t before = runner().started;
+  expect(ask(""), kG, "gvisor", Asker::kTemplate);
+  EXPECT_EQ(runner().started, before) << "a ready one was claimed";
+  expect(ask("container"), kC, "container", Asker::kCaller);
+  EXPECT_EQ(runner().started, before + 1) << "a ready one of another tier was not";
+}
+
+TEST_F(IsolationTest, ACopyOfADiskKeepsItsTierAndMinimumsHoldForIt) {
+  offer({kC, kG});
+  std::string parent = create_one();
+  auto taken = world().run(service().snapshot({world().tenant, parent, "mine", false}));
+  ASSERT_TRUE(taken.ok()) << taken.error().message();
+  auto from = [this](std::string_view isolation) {
+    CreateSpec spec = world().spec();
+    spec.template_ref = "mine";
+    if (!isolation.empty()) spec.isolation = model::parse_isolation(isolation);
+    return world().create(spec);
+  };
+  template_says("gvisor", "");  // a default does not matter for it
+  expect(from(""), kC, "container", Asker::kSnapshot);
+  expect(from("container"), kC, "container", Asker::kCaller);
+  expect_refused(from("gvisor"), {"container", "gvisor"});
+  tenant_says("", "gvisor");
+  expect_refused(from(""), {"container", "gvisor", "tenant_minimum"});
+  ForkSpec fork;
+  fork.tenant = world().tenant;
+  fork.sandbox = parent;
+  fork.timeout = std::chrono::seconds(60);
+  auto children = world().run(service().fork(fork));
+  ASSERT_FALSE(children.ok());
+  EXPECT_EQ(children.error().word(), "isolation_unavailable");
+}
+
+TEST_F(IsolationTest, LayersThatTheTierLacksAreKeptWithEachSandbox) {
+  runner().features.error[static_cast<std::size_t>(model::Feature::kLandlock)] = 38;
+  offer({kC, kG});
+  std::uint64_t landlock = 1u << static_cast<unsigned>(model::Feature::kLandlock);
+  auto weak = ask("container");
+  ASSERT_TRUE(weak.ok());
+  EXPECT_EQ((*weak)->missing_layers, landlock);
+  EXPECT_EQ((*ask("gvisor"))->missing_layers, 0u) << "it has no use for Landlock";
+  restart();
+  EXPECT_EQ((*service().get(world().tenant, (*weak)->id))->missing_layers, landlock);
+  EXPECT_EQ((*service().get(world().tenant, (*weak)->id))->asked.by, Asker::kCaller);
+}
+
+}  // namespace
+}  // namespace atl::control

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this host can do, found by doing it once, when the runner starts.
+#pragma once
+
+#include "model/features.h"
+#include "runner/options.h"
+
+namespace atl::runner {
+
+// Tries every feature that can be tried without the runner's parts; the rest is kNotTried. Forks: call before
+// there is a thread.
+model::HostFeatures try_host();
+
+// Fills in what looking for gVisor has shown: `found` by find_runsc, `started` by its self-test (of which
+// nothing is known while there is no program).
+void note_gvisor(model::HostFeatures& host, const Result<void>& found, const Result<void>& started);
+
+// One line in the log for each feature that is missing.
+void tell_missing(const model::HostFeatures& host);
+
+}  // namespace atl::runner
