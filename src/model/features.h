@@ -72,6 +72,7 @@ constexpr Tiers tiers_of(Tier tier) { return static_cast<Tiers>(1u << static_cas
 inline constexpr Tiers kContainerTier = tiers_of(Tier::kContainer), kGvisorTier = tiers_of(Tier::kGvisor),
                        kMicrovmTier = tiers_of(Tier::kMicrovm);
 
+// One row of the table.
 struct FeatureInfo {
   Feature feature;
   const char* name;   // stable word: "cgroup_kill"

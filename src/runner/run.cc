@@ -95,13 +95,14 @@ void raise_limits() {
   ::setrlimit(RLIMIT_CORE, &none);  // memory of ours holds tokens of sandboxes
 }
 
-Result<LauncherConfig> launcher_config(const Options& options) {
+Result<LauncherConfig> launcher_config(const Options& options, const model::HostFeatures& host) {
   LauncherConfig config;
   config.stage = options.run_dir + "/stage";
   TRY(sys::FilterProgram allowed, sys::compile_filter(container::allowed_calls()));
   TRY(sys::FilterProgram refused, sys::compile_filter(container::refused_arguments()));
   config.filter = sys::chain_filters(allowed, refused);
-  config.landlock_abi = sys::landlock_abi();
+  // Where it is there and refused, it is missing: said so, and not tried again for each sandbox.
+  config.landlock_abi = model::works(host, model::Feature::kLandlock) ? sys::landlock_abi() : 0;
   return config;
 }
 
@@ -196,7 +197,7 @@ Result<void> run(const Options& options) {
   TRY(sys::Fd lock, take_lock(options));
   model::HostFeatures host = try_host();  // forks, so before there is a thread
   tell_missing(host);
-  TRY(LauncherConfig config, launcher_config(options));
+  TRY(LauncherConfig config, launcher_config(options, host));
   TRY(sys::Fd guestd, container::seal_program(options.guestd.empty() ? default_guestd() : options.guestd));
   // Before there is a thread, because the check of its version forks.
   Programs programs{std::move(guestd), gvisor::find_runsc(options.runsc)};

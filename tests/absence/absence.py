@@ -86,7 +86,8 @@ def cases():
     yield "pidfd_send_signal", "pidfd", fails("pidfd_send_signal", number=EPERM), []
     yield "landlock", "landlock", fails("landlock_create_ruleset", number=EOPNOTSUPP), []
     yield "landlock_refused", "landlock", fails("landlock_restrict_self", number=EPERM), []
-    yield "overlay", "overlay", ["--text", "fsopen", "0", "overlay", str(ENODEV), "--text", "mount", "2", "overlay", str(ENODEV)], []
+    yield "overlay", "overlay", [
+        "--text", "fsopen", "0", "overlay", str(ENODEV), "--text", "mount", "2", "overlay", str(ENODEV)], []
     yield "overlay_userxattr", "overlay_userxattr", [
         "--text", "fsconfig", "2", "userxattr", str(EINVAL), "--text", "mount", "4", "userxattr", str(EINVAL)], []
     yield "erofs", "erofs", ["--text", "fsopen", "0", "erofs", str(ENODEV)], []
@@ -121,7 +122,9 @@ class Absence:
     def set_up(self):
         os.chmod(self.folder, 0o755)
         ground.run("ip", "link", "set", "lo", "up")
-        self.instance = Instance(self.options.programs, self.folder + "/atoll", name="escabs", slot_first=3670, slot_count=20, ready=0)
+        self.instance = Instance(
+            self.options.programs, self.folder + "/atoll", name="escabs", slot_first=3670, slot_count=20, ready=0
+        )
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.plain = list(self.instance.runner.command)
@@ -146,7 +149,8 @@ class Absence:
             if not runner.running():
                 return True
             status = self.api.call("GET", "/v1/status").json()
-            state["up"] = status["runner"]["connected"] and status["reconciled"] and status["runner"]["pid"] in self.pids()
+            ours = status["runner"].get("pid") in self.pids()
+            state["up"] = status["runner"]["connected"] and status["reconciled"] and ours
             return state["up"]
 
         wait_until(settled, 30, f"a runner that serves or ends ({runner.log})")
@@ -190,7 +194,8 @@ class Absence:
         made = body.get("isolation") if status == 201 else None
         try:
             if isolation in entry["neededBy"]:
-                self.report.check(f"{name}.{isolation}", made != isolation and not tier["usable"], f"a sandbox without it: {body}")
+                refused = made != isolation and not tier["usable"]
+                self.report.check(f"{name}.{isolation}", refused, f"a sandbox without it: {body}")
                 if made is None and isolation == "container":
                     told = body.get("error_code") == "isolation_unavailable" and feature in body.get("message", "")
                     self.report.check(f"{name}.{isolation}.named", told, f"the refusal does not name {feature}: {body}")
@@ -198,7 +203,8 @@ class Absence:
             if made == isolation:
                 layers = body["missingLayers"], self.api.get(body["sandboxID"]).json()["missingLayers"]
                 wanted = entry["layer"] and isolation in entry["usedBy"]
-                self.report.check(f"{name}.{isolation}", all((feature in seen) == wanted for seen in layers), f"missing layers: {layers}")
+                told = all((feature in seen) == wanted for seen in layers)
+                self.report.check(f"{name}.{isolation}", told, f"missing layers: {layers}")
                 return f"{isolation} without the layer" if wanted else ""
             usable_before = isolation in self.usable and isolation != "microvm"
             self.report.check(f"{name}.{isolation}", not usable_before, f"it has no need of {feature}, and got {status} {body}")

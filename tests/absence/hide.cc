@@ -2,14 +2,15 @@
 //
 // absence_hide [rule...] -- program [argument...]
 //
-// Runs a program on a host that seems to lack something. What is hidden stays hidden from all that the program
-// starts. The program's end is ours, and SIGTERM is passed on.
+// Runs a program on a host that seems to lack something. What is hidden stays hidden from all that the
+// program starts. The program's end is ours, and SIGTERM is passed on.
 //
 //   --errno CALL NUMBER              the call fails
 //   --flag CALL ARG MASK NUMBER      it fails when one of these bits of the argument is set
 //   --struct CALL ARG MASK NUMBER    the same of the 64-bit number that the argument points to
 //   --text CALL ARG TEXT NUMBER      it fails when TEXT is in the first 256 bytes that the argument points to
-//   --message TEXT NUMBER            sendmsg and sendto fail when TEXT is in the message; "%00" is a zero byte
+//   --message TEXT NUMBER            sendmsg and sendto fail when TEXT is in the message; "%00" is a zero
+//   byte
 //   --mask PATH                      /dev/null stands there instead
 //   --unmount PATH                   what is mounted there is gone
 #include <fcntl.h>
@@ -78,7 +79,8 @@ std::string decoded(std::string text) {
 }
 
 void add(Plan& plan, std::uint32_t action, int call, std::vector<scmp_arg_cmp> tests = {}) {
-  int failed = seccomp_rule_add_array(plan.filter, action, call, static_cast<unsigned>(tests.size()), tests.data());
+  int failed =
+      seccomp_rule_add_array(plan.filter, action, call, static_cast<unsigned>(tests.size()), tests.data());
   if (failed == 0 || failed == -EEXIST) return;
   errno = -failed;
   die("add a rule");
@@ -103,7 +105,8 @@ Plan parse(int argc, char** argv) {
   Plan plan;
   plan.filter = seccomp_init(SCMP_ACT_ALLOW);
   // Without no_new_privs, which would stay with the sandboxes.
-  if (plan.filter == nullptr || seccomp_attr_set(plan.filter, SCMP_FLTATR_CTL_NNP, 0) != 0) die("make a filter");
+  if (plan.filter == nullptr || seccomp_attr_set(plan.filter, SCMP_FLTATR_CTL_NNP, 0) != 0)
+    die("make a filter");
   int at = 1;
   auto next = [&]() -> std::string {
     if (at >= argc) {
@@ -157,7 +160,8 @@ void hide_files(const Plan& plan) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
     die("make a mount namespace");
   for (const std::string& path : plan.masks) {
-    if (::access(path.c_str(), F_OK) == 0 && ::mount("/dev/null", path.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    if (::access(path.c_str(), F_OK) == 0 &&
+        ::mount("/dev/null", path.c_str(), nullptr, MS_BIND, nullptr) != 0)
       die(path.c_str());
   }
   for (const std::string& path : plan.unmounts) {
@@ -205,7 +209,8 @@ bool hits(const Look& rule, const seccomp_notif& request) {
   std::string text = memory_at(static_cast<pid_t>(request.pid), address, kText);
   if (rule.kind == Look::Kind::kText) {
     // A zero byte in the rule is meant; otherwise the text ends at the first one.
-    if (rule.text.find('\0') == std::string::npos) text.resize(std::min(text.size(), std::strlen(text.c_str())));
+    if (rule.text.find('\0') == std::string::npos)
+      text.resize(std::min(text.size(), std::strlen(text.c_str())));
     return text.find(rule.text) != std::string::npos;
   }
   std::uint64_t value = 0;
@@ -248,7 +253,8 @@ void serve(const Plan& plan, int listener) {
   errno = -failed;
   if (failed != 0) die("install the filter");
   char byte = 0;
-  if (::write(tell, &listener, sizeof listener) != sizeof listener || ::read(go, &byte, 1) != 1) std::_Exit(125);
+  if (::write(tell, &listener, sizeof listener) != sizeof listener || ::read(go, &byte, 1) != 1)
+    std::_Exit(125);
   ::close(listener);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::execvp(plan.program[0], plan.program.data());

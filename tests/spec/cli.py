@@ -17,9 +17,10 @@ import tempfile
 import time
 import urllib.request
 
+import cli_isolation
 from cli_world import ATOLL, Terminal, World, wait_for
 
-TESTS = []
+TESTS = list(cli_isolation.TESTS)
 
 
 def test(function):
@@ -89,47 +90,6 @@ def the_command_works_over_tls(world):
 def a_key_of_another_service_is_not_used(world):
     environment = {**world.environment, "E2B_API_KEY": "e2b_" + "0" * 40}
     assert subprocess.run([ATOLL, "ps"], capture_output=True, env=environment).returncode == 0
-
-
-@test
-def doctor_finds_this_machine_fit(world):
-    findings = json.loads(world.ok("doctor", "--json", *world.machine))
-    names = {item["name"] for item in findings}
-    assert {"user_namespaces", "cgroup_memory", "idmapped_mounts", "runsc_starts", "tier container"} <= names, names
-    wrong = [item for item in findings if item["state"] == "failed"]
-    assert not wrong, wrong
-
-
-@test
-def doctor_fails_when_the_default_tier_cannot_work(world):
-    done = world.run("doctor", "--json", "--default-isolation", "microvm", "--run-dir", world.folder + "/elsewhere",
-                     "--data-dir", world.folder + "/data")
-    findings = {item["name"]: item for item in json.loads(done.stdout)}
-    if findings["qemu"]["state"] == "ok":
-        assert findings["tun"]["state"] != "skipped", findings["tun"]
-        return
-    assert (done.returncode, findings["qemu"]["state"]) == (1, "failed"), findings["qemu"]
-    assert findings["qemu"]["remedy"], findings["qemu"]
-
-
-@test
-def isolation_is_asked_for_and_ruled(world):
-    row = json.loads(world.ok("create", "--json", "--risk", "low"))
-    assert (row["isolation"], row["isolationAsked"], row["isolationAskedBy"]) == ("container", "low", "caller"), row
-    world.ok("kill", row["sandboxID"])
-    done = world.run("create", "--isolation", "microvm", "--json")
-    assert done.returncode == 125 and b"isolation_unavailable" in done.stderr, done
-    assert "at least gvisor" in world.ok("template", "set", "base", "--min-isolation", "gvisor")
-    shown = json.loads(world.ok("template", "list", "--json"))[0]
-    assert shown["minIsolation"] == "gvisor", shown
-    done = world.run("create", "--isolation", "container", "--json")
-    assert done.returncode == 125 and b"template_minimum" not in done.stdout and b"gvisor" in done.stderr, done
-    world.ok("template", "set", "base", "--min-isolation", "none")
-    assert "medium" in world.ok("tenant", "set", "default", "--isolation", "medium")
-    assert json.loads(world.ok("tenant", "list", "--json"))[0]["isolation"] == "medium"
-    world.ok("tenant", "set", "default", "--isolation", "none")
-    assert world.run("tenant", "set", "nobody", "--isolation", "low").returncode != 0
-    assert world.run("tenant", "set", "default").returncode != 0
 
 
 # ---- run ----

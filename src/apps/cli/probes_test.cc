@@ -38,7 +38,8 @@ TEST(HostFindings, WithoutTheDefaultTierTheMachineIsUnfit) {
 
 TEST(HostFindings, AWeakDefaultIsTold) {
   auto findings = found(
-      R"({"isolation":["container"],"defaultInForce":"container","degraded":true,"unusable":{"gvisor":"no runsc"}})");
+      R"({"isolation":["container"],"defaultInForce":"container","degraded":true,
+          "unusable":{"gvisor":"no runsc"}})");
   auto state_of = [&](std::string_view name) {
     for (const Finding& finding : findings) {
       if (finding.name == name) return finding.state;
