@@ -140,7 +140,7 @@ try {
   // One file at a time: these measure how well others are served meanwhile.
   for (const file of filesOf('raw')) await runGroup('raw', [file], environmentFor(instance, 'e2b', 'plain'));
 } finally {
-  await instance.stop();
+  await instance.stop(total.failed > 0);
 }
 if (failures.length > 0) console.log(`\nfailed:\n  ${failures.join('\n  ')}`);
 console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const support = fileURLToPath(new URL('.', import.meta.url));
 const kSlots = ['3200', '200'];
 
-// Gives {url, domain, key, ca, stop()}. Environment of an instance that runs already:
+// Gives {url, domain, key, ca, stop(failed)}; after a failure it shows what the daemons complained of. Environment of an instance that runs already:
 //   ATOLL_E2E_URL, ATOLL_E2E_KEY, and optionally ATOLL_E2E_DOMAIN and ATOLL_E2E_CA.
 // Environment of one of its own: ATOLL_PROGRAMS, the folder of the programs.
 export async function startInstance(name = 'e2e') {
@@ -23,8 +23,8 @@ export async function startInstance(name = 'e2e') {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const first = await Promise.race([lines.next(), ended.then(() => ({ done: true }))]);
   if (first.done) throw new Error('the instance did not start');
-  const stop = async () => {
-    child.stdin.end();
+  const stop = async (failed = false) => {
+    child.stdin.end(failed ? 'failed' : '');
     await ended;
   };
   return { ...JSON.parse(first.value), stop };

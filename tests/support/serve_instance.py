@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs an instance of its own until standard input closes: serve_instance.py PROGRAMS NAME SLOT_FIRST SLOT_COUNT
 
-Prints one line of JSON when it serves: {"url", "domain", "key", "ca"}. `ca` is the certificate file of TLS.
+Prints one line of JSON when it serves: {"url", "domain", "key", "ca"}. `ca` is the certificate file of TLS. When anything
+was written to standard input, something failed: what the daemons complained of is then printed, too.
 """
 import json
+import re
 import shutil
 import signal
 import sys
 import tempfile
 
 from instance import Instance
+
+
+COMPLAINTS = 60
+
+
+def show_complaints(instance):
+    """The last warnings and errors of the daemons, and how sandboxes ended that nobody killed."""
+    for daemon in (instance.control, instance.runner):
+        with open(daemon.log, errors="replace") as log:
+            lines = [line for line in log if '"level":"info"' not in line or re.search('"outcome":"(?!killed)', line)]
+        print(f"--- {daemon.name} of {instance.name}: {len(lines)} lines, the last of them:", file=sys.stderr)
+        print("".join(lines[-COMPLAINTS:]), file=sys.stderr, flush=True)
 
 
 def main():
@@ -23,7 +37,8 @@ def main():
         instance.start_first()
         print(json.dumps({"url": f"http://127.0.0.1:{instance.port}", "domain": f"atoll.localhost:{instance.port}",
                           "key": instance.key(), "ca": f"{instance.data_dir}/control/tls/ca.pem"}), flush=True)
-        sys.stdin.read()
+        if sys.stdin.read():
+            show_complaints(instance)
         keep_logs = False
     except SystemExit:
         keep_logs = False
