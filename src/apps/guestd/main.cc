@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "guest/own_port.h"
 #include "guest/reaper.h"
 #include "guest/server.h"
 
@@ -125,7 +126,10 @@ guest::Options options_without_boot(const Arguments& arguments) {
 Result<std::unique_ptr<net::Listener>> make_listener(async::Executor executor, const Arguments& arguments,
                                                      const guest::Options& options) {
   if (options.boot.listen_fd >= 0) return net::listen_on(executor, sys::Fd(options.boot.listen_fd));
-  if (arguments.listen.empty()) return net::listen_tcp(executor, {"0.0.0.0", model::kGuestPort});
+  if (arguments.listen.empty()) {
+    TRY(sys::Fd fd, guest::listen_alone(model::kGuestPort));
+    return net::listen_on(executor, std::move(fd));
+  }
   TRY(net::Endpoint endpoint, net::parse_endpoint(arguments.listen, net::AnyPort::kYes));
   TRY(auto listener, net::listen_tcp(executor, endpoint));
   std::printf("listening on port %u\n", listener->port());
