@@ -302,6 +302,50 @@ TEST_F(PausingTest, TheRunnerIsBroughtInLine) {
   EXPECT_TRUE(connect(running).ok());
 }
 
+// The list is as old as the question. A sandbox that was paused and resumed since is not what it shows.
+TEST_F(PausingTest, AListThatIsOlderThanAResumeEndsNothing) {
+  std::string moved = created(), dead = created();
+  world_.runner.disconnect();
+  world_.until([&] { return !service().status().reconciled; });
+  world_.runner.entries.at(dead).alive = false;
+  world_.runner.hold.insert(wire::Type::kList);
+  world_.until([&] { return world_.runner.waiting == 1; });
+  ASSERT_TRUE(pause(moved).ok());
+  ASSERT_TRUE(connect(moved).ok());
+  world_.runner.release_held();
+  world_.until([&] { return service().status().reconciled; });
+  EXPECT_EQ(state(dead), State::kStopped);
+  EXPECT_EQ(state(moved), State::kRunning);
+  EXPECT_EQ(rest(moved), Rest::kRuns);
+  EXPECT_EQ(generation(moved), 2u);
+}
+
+// One that boots from its disk right now has no place in the runner's list.
+TEST_F(PausingTest, AListWithoutOneThatIsBeingResumedEndsNothing) {
+  std::string id = created();
+  ASSERT_TRUE(pause(id, Memory::kLose).ok());
+  world_.runner.disconnect();
+  world_.until([&] { return !service().status().reconciled; });
+  auto entry = world_.runner.entries.extract(id);
+  world_.runner.hold.insert(wire::Type::kList);
+  world_.until([&] { return world_.runner.waiting == 1; });
+  world_.runner.entries.insert(std::move(entry));
+  ASSERT_TRUE(connect(id).ok());
+  world_.runner.release_held();
+  world_.until([&] { return service().status().reconciled; });
+  EXPECT_EQ(state(id), State::kRunning);
+}
+
+TEST_F(PausingTest, ADeadlineThatPassedWhileNobodyWatchedPauses) {
+  std::string paused = created({.on_timeout = Lifecycle::OnTimeout::kPause}), killed = created();
+  world_.flush();
+  world_.clock.advance(std::chrono::seconds(61));
+  crash_and_return();
+  world_.until([&] { return state(paused) == State::kPaused; });
+  EXPECT_EQ(rest(paused), Rest::kFrozen);
+  EXPECT_EQ(state(killed), State::kStopped);
+}
+
 TEST_F(PausingTest, OnlyWhatRestsOnItsDiskOutlivesTheMachine) {
   std::string memory = created(), disk = created();
   ASSERT_TRUE(pause(memory).ok());

@@ -3,7 +3,9 @@
 // Reconcile: after a restart of control, or of the runner, the store's rows and the runner's list are
 // compared until each sandbox is either known to both or gone from both. Each step may be repeated.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "control/service_impl.h"
 #include "store/sandboxes.h"
@@ -36,6 +38,12 @@ bool rests_or_turns(model::State state) {
 // Whether it has a place at all, and since when, its state does not tell.
 bool boots_from_disk(const model::SandboxRow& row) {
   return row.state == model::State::kResuming && !row.rests_in_memory;
+}
+
+// Whether the process that the list shows as dead is the sandbox's still, whatever moved meanwhile: only a
+// boot from its disk gives it another.
+bool dead(const model::SandboxRow& row, const wire::ListReply& item) {
+  return item.alive != 1 && (row.rests_in_memory || item.generation == row.generation);
 }
 
 }  // namespace
@@ -84,13 +92,8 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   }
   switch (live->row.state) {
     case model::State::kRunning:
-      if (live->row.deadline_steady_ms <= steady_ms()) {
-        // It passed while nobody watched: not reachable for another moment.
-        begin_end(live, Ending{model::kOutcomeTimedOut, std::string(), model::State::kStopped});
-        return;
-      }
       live->adopted = true;
-      publish(live);
+      adopt_running(live);
       return;
     case model::State::kPaused:
       live->adopted = true;
@@ -127,10 +130,25 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   }
 }
 
+// Where the deadline passed while nobody watched, what it asks for is done now.
+void SandboxService::adopt_running(const LivePtr& live) {
+  if (live->row.deadline_steady_ms > steady_ms()) {
+    publish(live);
+  } else if (live->row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause) {
+    show_state(live);
+    pause_at_deadline(live);
+  } else {
+    // Not reachable for another moment.
+    begin_end(live, Ending{model::kOutcomeTimedOut, std::string(), model::State::kStopped});
+  }
+}
+
 Task<> SandboxService::reconcile() {
+  Asked asked;
   // Only what was confirmed before the list was asked for must be in it.
   std::set<std::string> expected;
   for (const auto& [id, live] : live_) {
+    asked[id] = {live->row.state, live->row.generation};
     if (live->adopted && !live->ending) expected.insert(id);
   }
   auto listed = co_await runner_.list();
@@ -139,11 +157,11 @@ Task<> SandboxService::reconcile() {
     co_return;  // the connection is gone or broken; the next one starts anew
   }
   FAULT("reconcile.listed");
-  reconcile_listed(*listed);
+  reconcile_listed(*listed, asked);
   for (const auto& item : *listed) expected.erase(item.sandbox.str());
   for (const std::string& id : expected) {
     auto found = live_.find(id);
-    if (found == live_.end() || found->second->ending) continue;
+    if (found == live_.end() || found->second->ending || !stood_still(*found->second, asked)) continue;
     leave_pool(found->second);
     begin_end(found->second,
               Ending{model::kOutcomeLost, "the runner no longer knows it", model::State::kFailed});
@@ -156,7 +174,7 @@ Task<> SandboxService::reconcile() {
   scope_.spawn("reconcile snapshots", reconcile_snapshots());
 }
 
-void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed) {
+void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed, const Asked& asked) {
   for (const auto& item : listed) {
     std::string id = item.sandbox.str();
     auto found = live_.find(id);
@@ -171,10 +189,19 @@ void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed
     }
     LivePtr live = found->second;
     if (live->ending) continue;  // its end task asks the runner again
-    if (agrees(live, item)) continue;
+    bool lives = stood_still(*live, asked) ? agrees(live, item) : !dead(live->row, item);
+    if (lives) continue;
     leave_pool(live);
     begin_end(live, Ending{model::kOutcomeAgentLost, "the guest daemon is gone", model::State::kFailed});
   }
+}
+
+// The list may be older than a pause or resume that went through since it was asked for, and it says nothing
+// about one that is under way, whose task gets an answer of its own.
+bool SandboxService::stood_still(const Live& live, const Asked& asked) {
+  if (live.row.state == model::State::kPausing || live.row.state == model::State::kResuming) return false;
+  auto was = asked.find(live.row.id);
+  return was != asked.end() && was->second == std::make_pair(live.row.state, live.row.generation);
 }
 
 // Where the runner is only behind or ahead in a pause or resume, it is brought in line.
@@ -182,8 +209,6 @@ bool SandboxService::agrees(const LivePtr& live, const wire::ListReply& item) {
   if (item.alive != 1) return false;
   auto rest = static_cast<wire::Rest>(item.rest);
   switch (live->row.state) {
-    case model::State::kPausing:
-    case model::State::kResuming: return item.generation <= live->row.generation;  // its task is under way
     case model::State::kPaused:
       if (item.generation > live->row.generation) return false;
       if (rest == wire::Rest::kRuns || rest == wire::Rest::kStoring) scope_.spawn("rest", keep_at_rest(live));

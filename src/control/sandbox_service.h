@@ -297,12 +297,16 @@ class SandboxService final : public Directory {
   Task<> refill_loop();
 
   // reconcile.cc
+  // What the rows said when the runner was asked for its list.
+  using Asked = std::map<std::string, std::pair<model::State, std::uint64_t>>;  // id: state and generation
   void adopt_loaded(model::SandboxRow row, bool same_boot);
   void adopt_place(Live& live);
+  void adopt_running(const LivePtr& live);
   Task<> reconcile();
   Task<> stop_orphan(LivePtr orphan);
   bool agrees(const LivePtr& live, const wire::ListReply& item);
-  void reconcile_listed(const std::vector<wire::ListReply>& listed);
+  void reconcile_listed(const std::vector<wire::ListReply>& listed, const Asked& asked);
+  static bool stood_still(const Live& live, const Asked& asked);
 
   // sandbox_service.cc
   Task<Result<void>> move(LivePtr live, model::State to, Step step);

@@ -124,8 +124,10 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
   write_identity(guest.options.run_directory, request->settings);
   if (request->keep_environment) {
     bool booted = guest.settings.generation == 0;
-    if (booted) guest.settings.environment = take_kept_environment(guest.options.kept_file);
+    if (booted) guest.settings.environment = kept_environment(guest.options.kept_file);
     request->settings.environment = std::move(guest.settings.environment);
+  } else {
+    keep_environment(guest.options.kept_file, request->settings.environment);
   }
   guest.settings = std::move(request->settings);
   guest.processes.release_clocks();

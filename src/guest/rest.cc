@@ -49,13 +49,6 @@ Task<> end_processes(Guest& guest) {
   }
 }
 
-// The environment may hold secrets, so control does not store it; the workload has it already.
-Result<void> keep_environment(const Guest& guest) {
-  std::string text = R"({"envs":)" + text_map_json(guest.settings.environment) + "}";
-  ::unlink(guest.options.kept_file.c_str());
-  return write_small_file(guest.options.kept_file, text, 0600);
-}
-
 }  // namespace
 
 Rest::Stay::Stay(Rest& rest, std::function<void()> wake)
@@ -74,9 +67,19 @@ Error pausing_error(std::string_view hint) {
   return make_error(Code::kUnavailable, "the sandbox is being paused; {}", hint).with_word("sandbox_paused");
 }
 
-std::map<std::string, std::string> take_kept_environment(const std::string& path) {
+// The environment may hold secrets, so control does not store it; the workload has it already. It lies on the
+// disk from the first moment on, and stays there: whatever dies during a pause or resume, the next boot has
+// it.
+void keep_environment(const std::string& path, const std::map<std::string, std::string>& environment) {
+  ::unlink(path.c_str());  // also that of the sandbox whose disk this is a copy of
+  if (path.empty() || environment.empty()) return;
+  auto written = write_small_file(path, R"({"envs":)" + text_map_json(environment) + "}", 0600);
+  if (!written.ok()) log::warn("the environment is not kept", {{"why", written.error().message()}});
+}
+
+std::map<std::string, std::string> kept_environment(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) return {};
   auto text = read_small_file(path, kMaxInitBytes);
-  ::unlink(path.c_str());
   Result<boost::json::object> message =
       text.ok() ? parse_message(*text) : Result<boost::json::object>(text.error());
   if (!message.ok()) {
@@ -97,11 +100,7 @@ Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   }
   guest.rest.end_streams();
   guest.processes.hold_clocks();
-  if (*stop) {
-    co_await end_processes(guest);
-    auto kept = keep_environment(guest);
-    if (!kept.ok()) log::warn("the environment is not kept", {{"why", kept.error().message()}});
-  }
+  if (*stop) co_await end_processes(guest);
   std::string root = ::getpid() == 1 ? "/" : guest.options.run_directory;
   WriteOut work{root};
   auto written = co_await guest.file_workers.run(work);

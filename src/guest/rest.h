@@ -45,9 +45,10 @@ class Rest {
 // What ends a stream at a pause.
 Error pausing_error(std::string_view hint);
 
-// What serve_freeze has put on the disk for the next boot, and takes it away from there. Empty when there is
-// nothing.
-std::map<std::string, std::string> take_kept_environment(const std::string& path);
+// Puts the environment of a create on the disk, for later boots, in place of what is there.
+void keep_environment(const std::string& path, const std::map<std::string, std::string>& environment);
+// What was put there; empty when there is nothing.
+std::map<std::string, std::string> kept_environment(const std::string& path);
 
 // 204 when all is written.
 Task<> serve_freeze(Guest& guest, Exchange& exchange);

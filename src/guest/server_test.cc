@@ -80,11 +80,18 @@ TEST_F(GuestServer, TheEnvironmentIsKeptFromOneRunToTheNext) {
   write("kept", R"({"envs":{"A":"1"}})");
   EXPECT_EQ(call("POST", "/init", internal, R"({"generation":2,"keepEnvironment":true})").head.status, 204);
   EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})") << "after a boot";
-  EXPECT_FALSE(fs::exists(path("kept")));
+  EXPECT_EQ(read("kept"), R"({"envs":{"A":"1"}})") << "that boot may be undone, and another one come";
   EXPECT_EQ(call("POST", "/init", internal, R"({"generation":3,"keepEnvironment":true})").head.status, 204);
   EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})") << "after a freeze";
-  EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true})").head.status, 204);
-  EXPECT_EQ(read("kept"), R"({"envs":{"A":"1"}})");
+}
+
+TEST_F(GuestServer, TheEnvironmentOfACreateIsOnTheDiskAtOnceAndThatOfTheDisksParentGone) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  write("kept", R"({"envs":{"PARENT":"secret"}})");
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1,"envs":{"B":"2"}})").head.status, 204);
+  EXPECT_EQ(read("kept"), R"({"envs":{"B":"2"}})");
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);
+  EXPECT_FALSE(fs::exists(path("kept")));
 }
 
 TEST_F(GuestServer, DeadlinesOfProcessesStandStillWhileItRests) {
@@ -113,7 +120,6 @@ TEST_F(GuestServer, BeforeAColdPauseProcessesAreAskedToEnd) {
   await(live.next());
   EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true})").head.status, 204);
   EXPECT_EQ(read("said"), "bye\n");
-  EXPECT_EQ(read("kept"), R"({"envs":{}})");
   EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":3})").head.status, 400);
 }
 

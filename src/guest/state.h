@@ -34,7 +34,7 @@ struct Options {
   std::string internal_token;  // hex; internal calls must carry it
   model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
   std::string run_directory;   // where /init writes its files; empty: nowhere
-  std::string kept_file;       // on the disk: the environment, while the sandbox rests there; empty: nowhere
+  std::string kept_file;       // on the disk: the environment, for the next boot; empty: nowhere
   Steady::duration subscriber_stall = kSubscriberStall;
 };
 

@@ -109,7 +109,7 @@ std::uint64_t shm_bytes(const model::Limits& limits) {
 Result<void> wait_for_setup(int status_pipe, StepTimes& times) {
   Steady::time_point until = Steady::now() + kStartBound;
   TRY(std::optional<ChildReport> report, read_report(status_pipe, until));
-  if (!report) return make_error(Code::kInternal, "the sandbox died before it was set up");
+  if (!report) return make_error(Code::kUnavailable, "the sandbox died before it was set up");
   if (report->error != 0) return child_error(*report);
   TRY(std::optional<ChildReport> failure, read_report(status_pipe, until));
   if (failure) return child_error(*failure);
