@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fault tests: kill, stop, fill and damage a running Atoll, and check what must hold.
 
-    python3 tests/fault/driver.py [--programs DIR] [--only faults,points,killer] [--kills N] [--seed N] [--point NAME]...
+    python3 tests/fault/driver.py [--programs DIR] [--only PART,...] [--kills N] [--cycles N] [--seed N] [--point NAME]...
+
+Parts: faults, points, killer, torture, torture_gvisor.
 
 Needs root, the daemons of a `dev` build (a release has no crash points) and the base template. Runs in a network namespace
 of its own. The last line is "N passed, N failed, N skipped".
@@ -25,6 +27,7 @@ from invariants import Baseline, Invariants, leftovers  # noqa: E402
 from killer import Killer  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from points import PointRunner, named_points  # noqa: E402
+from torture import Torture  # noqa: E402
 from verdict import Report  # noqa: E402
 from world import enter_private_host  # noqa: E402
 
@@ -42,7 +45,7 @@ class Driver:
         folder = self.folder + "/atoll"
         os.makedirs(folder)
         self.instance = Instance(
-            self.options.programs, folder, name="escfault", slot_first=3560, slot_count=100, ready=2
+            self.options.programs, folder, name="escfault", slot_first=3560, slot_count=100, ready=2, runsc="none"
         )
         self.instance.prepare()
         self.api, self.ledger = self.instance.start_first(), Ledger()
@@ -74,11 +77,39 @@ class Driver:
         found = baseline.violations()
         self.report.check("points.baseline", not found, "; ".join(found))
 
+    def seed(self):
+        return self.options.seed if self.options.seed is not None else random.randrange(1 << 30)
+
     def killer(self):
-        seed = self.options.seed if self.options.seed is not None else random.randrange(1 << 30)
-        Killer(self.instance, self.api, self.ledger, self.invariants, self.report, seed).run(
+        Killer(self.instance, self.api, self.ledger, self.invariants, self.report, self.seed()).run(
             self.options.kills
         )
+
+    def torture(self):
+        Torture(
+            self.instance, self.api, self.invariants, self.report, self.options.cycles, self.seed()
+        ).run()
+
+    def torture_gvisor(self):
+        """On an instance of its own: the runner of the others is told of no runsc."""
+        runsc = os.environ.get("ATOLL_TEST_RUNSC", "none")
+        if runsc == "none":
+            self.report.skip("torture.gvisor", "there is no runsc (ATOLL_TEST_RUNSC)")
+            return
+        folder = self.folder + "/gvisor"
+        os.makedirs(folder)
+        instance = Instance(
+            self.options.programs, folder, name="escgv", slot_first=3692, slot_count=8, ready=0, runsc=runsc
+        )
+        instance.prepare()
+        try:
+            api = instance.start_first()
+            invariants = Invariants(instance, api, Ledger())
+            cycles = self.options.gvisor_cycles
+            Torture(instance, api, invariants, self.report, cycles, self.seed(), "gvisor").run()
+        finally:
+            instance.stop()
+        self.report.check("torture.gvisor.nothing_left", not leftovers(instance), "; ".join(leftovers(instance)))
 
     def run(self):
         try:
@@ -125,8 +156,10 @@ def main():
     parser.add_argument(
         "--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin"))
     )
-    parser.add_argument("--only", default="faults,points,killer")
+    parser.add_argument("--only", default="faults,points,killer,torture,torture_gvisor")
     parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--cycles", type=int, default=40, help="pauses and resumes of the torture")
+    parser.add_argument("--gvisor-cycles", type=int, default=12)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--point", action="append")
     parser.add_argument("--restart-with", type=int, default=40)

@@ -320,7 +320,7 @@ class Faults:
     def another(self, name, slots, **more):
         folder = f"{self.folder}/{name}"
         os.makedirs(folder, exist_ok=True)
-        return Instance(self.programs, folder, name=name, slot_first=slots, slot_count=16, ready=0, **more)
+        return Instance(self.programs, folder, name=name, slot_first=slots, slot_count=16, ready=0, runsc="none", **more)
 
     def disk_full(self):
         """The store's file system fills up under a live instance, and gets space again."""

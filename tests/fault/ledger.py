@@ -4,16 +4,13 @@
 An operation is acknowledged when its 2xx answer has arrived. One that got no answer may have happened or not: both are
 legal, but the sandbox must then be wholly there or wholly gone.
 """
-import http.client
 import random
-import socket
 import threading
 import time
 
-from api import ApiError
+from api import LOST_CONNECTION, ApiError
 
 ALIVE, MAYBE, DEAD = "alive", "maybe", "dead"
-LOST_CONNECTION = (ConnectionError, http.client.HTTPException, socket.timeout, TimeoutError, OSError)
 # Honest answers of a system of which a part is down right now.
 HONEST = (409, 429, 499, 502, 503, 504, 507)
 

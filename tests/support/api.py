@@ -13,6 +13,7 @@ import time
 import urllib.parse
 
 GUEST_PORT = 49983
+LOST_CONNECTION = (ConnectionError, http.client.HTTPException, TimeoutError, OSError)
 
 
 class ApiError(Exception):

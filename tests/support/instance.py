@@ -125,13 +125,16 @@ class Daemon:
 
 
 class Instance:
-    def __init__(self, programs, folder, name="esc", slot_first=3500, slot_count=200, ready=4, template=None):
+    def __init__(
+        self, programs, folder, name="esc", slot_first=3500, slot_count=200, ready=4, template=None, runsc=None
+    ):
         self.programs, self.folder, self.name = programs, folder, name
         self.slot_first, self.slot_count, self.ready = slot_first, slot_count, ready
         self.data_dir, self.run_dir = folder + "/data", folder + "/run"
         self.port = free_port()
         self.template = template or find_base_template()
         self.user = "atoll"
+        self.runsc = runsc or os.environ.get("ATOLL_TEST_RUNSC", "none")
         self.turn = None
         self.runner = Daemon("runner", self.runner_command(), folder + "/runner.log")
         self.control = Daemon("control", self.control_command(), folder + "/control.log")
@@ -150,7 +153,7 @@ class Instance:
             "--slot-count",
             str(self.slot_count),
             "--runsc",
-            os.environ.get("ATOLL_TEST_RUNSC", "none"),
+            self.runsc,
         ]
 
     def control_command(self):
