@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The escape tests: a hostile workload in a real sandbox, judged from outside.
 
-    python3 tests/escape/harness.py [--programs DIR] [--only PART,...] [--long] [--verbose] [--keep]
+    python3 tests/escape/harness.py [--programs DIR] [--tier TIER] [--only PART,...] [--long] [--verbose] [--keep]
 
-Parts: probes, surface, tenants, archives, posture, mutants. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
+Parts: probes, surface; and for the tier container also tenants, archives, posture, mutants, weakened. Needs root. Everything happens in namespaces of its own (see world.py); the last line is
 "N passed, N failed, N skipped". A probe that does not get through in its positive control proves nothing here: it is
 counted as skipped, and listed with what the control answered.
 """
@@ -25,7 +25,7 @@ import kernel  # noqa: E402
 import posture  # noqa: E402
 import verdict  # noqa: E402
 import world as ground  # noqa: E402
-from api import wait_until  # noqa: E402
+from api import LOST_CONNECTION, ApiError, wait_until  # noqa: E402
 from archives import Archives  # noqa: E402
 from calibrate import control_arguments, probe_arguments  # noqa: E402
 from controls import Control  # noqa: E402
@@ -33,18 +33,43 @@ from instance import Instance  # noqa: E402
 from mutants import Mutants  # noqa: E402
 from surface import Surface  # noqa: E402
 from tenants import Tenants  # noqa: E402
+from weakened import Weakened  # noqa: E402
 
 PROBE = "/usr/local/bin/escape_probe"
+# What gets through in a tier and hurts nobody outside: {tier: {probe: reason}}.
 KNOWN = posture.load(os.path.join(HERE, "known.json"))
 # Probes that only one layer stops: where this host lacks it (and says so), they prove nothing.
 NEEDS_LAYER = {"K12.whiteout": "landlock"}
-MAX_KNOWN = 8  # more than that, and the tier is too open, whatever the reasons
+# More than that, and the tier is too open, whatever the reasons. A kernel of one's own may be asked for much.
+MAX_KNOWN = {"container": 8, "gvisor": 30}
+# Probes that may end their own sandbox, as this user: each gets one of its own. A kernel that is a process under the
+# sandbox's limits ends when they are reached, and gVisor's does not protect pid 1 from root.
+FATAL = {
+    "container": {},
+    "gvisor": {
+        "R01.fork_bomb": ("root", "user"),
+        "R03.anonymous": ("root", "user"),
+        "R03.memfd": ("root", "user"),
+        "R04.shm": ("root", "user"),
+        "R09.kill_agent": ("root",),
+        "R09.stop_agent": ("root",),
+        "R09.segv_agent": ("root",),
+    },
+}
+# Outcomes with which such an end is told.
+TOLD_ENDS = ("out_of_memory", "agent_lost")
+PARTS = {
+    "container": "probes,surface,tenants,archives,posture,mutants,weakened",
+    "gvisor": "probes,surface",
+}
 
 
 class Harness:
     def __init__(self, options):
         self.options = options
         self.report = verdict.Report(options.verbose)
+        self.tier, self.known = options.tier, KNOWN[options.tier]
+        self.template = "base" if self.tier == "container" else f"base@{self.tier}"
         self.folder = tempfile.mkdtemp(prefix="atoll-escape-")
         self.world = ground.World(self.folder + "/host")
         self.programs = {
@@ -55,17 +80,32 @@ class Harness:
         self.world.start()
         os.chmod(self.folder, 0o755)
         self.instance = Instance(
-            self.options.programs, self.folder + "/atoll", name="esc", slot_first=3500, slot_count=60
+            self.options.programs,
+            self.folder + "/atoll",
+            name="esc",
+            slot_first=3500,
+            slot_count=60,
+            runsc=self.options.runsc if self.tier == "gvisor" else "none",
         )
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()
-        self.sandbox, self.neighbour = self.api.create(3600), self.api.create(3600)
-        for sandbox in (self.sandbox, self.neighbour):
-            with open(self.programs["escape_probe"], "rb") as file:
-                sandbox.write(PROBE, file.read())
-            sandbox.run(f"chmod 755 {PROBE}", user="root")
-        self.guest = self.instance.guest_pid(self.sandbox.id)
+        self.neighbour = self.create()
+        self.take(self.create())
+
+    def create(self):
+        return self.equip(self.api.create(3600, template=self.template))
+
+    def equip(self, sandbox):
+        with open(self.programs["escape_probe"], "rb") as file:
+            sandbox.write(PROBE, file.read())
+        sandbox.run(f"chmod 755 {PROBE}", user="root")
+        return sandbox
+
+    def take(self, sandbox):
+        """The sandbox that is attacked from now on."""
+        self.sandbox = sandbox
+        self.guest = self.instance.guest_pid(sandbox.id)
         self.guest_ticks = kernel.start_ticks(self.guest)
 
     # --- probes -----------------------------------------------------------------------------------------------
@@ -135,9 +175,9 @@ class Harness:
         name = f"{probe} as {user}"
         if probe.startswith(verdict.WAY_OUT):
             self.report.check(name, through, f"the way out that the policy allows is closed: {said}")
-        elif through and f"{probe}" in KNOWN:
+        elif through and not evidence and probe in self.known:
             self.known_seen.add(probe)
-            self.report.known.append(f"{name}: {KNOWN[probe]}")
+            self.report.known.append(f"{name}: {self.known[probe]}")
             self.report.ok(name)
         elif through and any(
             NEEDS_LAYER.get(probe) == layer for layer in self.sandbox.created.get("missingLayers", [])
@@ -155,6 +195,27 @@ class Harness:
         else:
             self.report.ok(name, said)
 
+    def judge_fatal(self, probe, user, arguments, control_through):
+        """It may end its own sandbox, and that is told; the host and the neighbour see nothing of it."""
+        sandbox = self.create()
+        observer = verdict.Observer(self.world)
+        try:
+            outcome = sandbox.run([PROBE, "run", probe, *arguments], user=user, timeout=30)
+            text = outcome.stdout.decode(errors="replace")
+        except (ApiError, *LOST_CONNECTION) as error:
+            text = f"{type(error).__name__}"
+        evidence = observer.evidence(probe, {"detail": text})
+        through = bool(evidence) or ('"REACHED"' in text and not probe.startswith(verdict.EFFECT_ONLY))
+        fine = self.neighbour.run(["/bin/true"]).exit_code == 0
+        killed = sandbox.kill()
+        row = self.api.call("GET", f"/v1/sandboxes/{sandbox.id}").json()
+        told = row["outcome"] in (TOLD_ENDS if killed == 404 else ("killed",))
+        said = f"{text[-200:]!r} {row['outcome']} {row['reason']!r} {evidence} neighbour {fine}"
+        if control_through:
+            self.report.check(f"{probe} as {user}", not through and told and fine, said)
+        else:
+            self.report.skip(f"{probe} as {user}", "vacuous: the control was stopped, too")
+
     def probes(self):
         self.known_seen = set()
         self.neighbour.write("/home/user/neighbour-canary", self.world.secret("neighbour-file").encode())
@@ -169,7 +230,10 @@ class Harness:
         for probe, (through, answer, _) in controls.items():
             for user in ("root", "user"):
                 try:
-                    self.judge(probe, user, arguments, through, answer)
+                    if user in FATAL[self.tier].get(probe, ()):
+                        self.judge_fatal(probe, user, arguments, through)
+                    else:
+                        self.judge(probe, user, arguments, through, answer)
                     self.world.forget_hits()
                 except Exception as error:
                     self.report.fail(f"{probe} as {user}", f"{type(error).__name__}: {error}")
@@ -183,33 +247,36 @@ class Harness:
         )
         self.report.check(
             "probes.known_is_current",
-            self.known_seen >= set(KNOWN),
-            f"known.json lists what is blocked: {set(KNOWN) - self.known_seen}",
+            self.known_seen >= set(self.known),
+            f"known.json lists what is blocked: {set(self.known) - self.known_seen}",
         )
         self.report.check(
-            "probes.known_is_short", len(KNOWN) < MAX_KNOWN, f"{len(KNOWN)} probes get through on purpose"
+            "probes.known_is_short",
+            len(self.known) < MAX_KNOWN[self.tier],
+            f"{len(self.known)} probes get through on purpose",
         )
 
     def agent_secrets_are_there(self):
         """The memory probes mean something only if the agent's memory does hold the token."""
-        found = False
-        for line in kernel.read(f"/proc/{self.guest}/maps").splitlines():
-            span, rights = line.split()[:2]
-            if not rights.startswith("rw"):
-                continue
-            start, end = (int(x, 16) for x in span.split("-"))
-            try:
-                with open(f"/proc/{self.guest}/mem", "rb") as memory:
-                    memory.seek(start)
-                    found = found or self.sandbox.token.encode() in memory.read(end - start)
-            except OSError:
-                pass
-        self.report.check("K14.control", found, "the host finds the access token in the agent's memory")
+        token = self.sandbox.token.encode()
+        memory = kernel.memory_of(self.guest) if self.tier == "container" else self.kernel_memory()
+        self.report.check(
+            "K14.control", any(token in block for block in memory), "the host finds the access token in the agent's memory"
+        )
+        if "K04.maps" in self.known:
+            return
         # The daemon's first work for another user closes its memory by itself; it has to be closed before.
-        fresh = self.api.create(60)
+        fresh = self.api.create(60, template=self.template)
         told = fresh.run(["/bin/cat", "/proc/1/maps"], user="root").stdout
         self.report.check("K14.fresh", not told, f"root reads the memory map of an idle agent: {told[:60]!r}")
         fresh.kill()
+
+    def kernel_memory(self):
+        """Memory of programs of a tier with a kernel of its own: that kernel keeps it in a file that has no name."""
+        for pid in self.instance.sandbox_pids(self.sandbox.id):
+            for fd, target in kernel.open_descriptors(pid).items():
+                if target.startswith("/memfd:runsc-memory"):
+                    yield from kernel.data_of_file(f"/proc/{pid}/fd/{fd}")
 
     def inotify(self, control_detail):
         if int(control_detail.split()[0]) > 0:
@@ -318,8 +385,10 @@ class Harness:
         root_stream.close()
         user_stream.close()
 
-    def mutants(self):
-        """With no sandboxes started ahead, so that each create passes through the mutated launcher."""
+    def second_instance(self):
+        """With no sandboxes started ahead, so that each create passes through the launcher while it is watched."""
+        if self.instance.name == "escmut":
+            return
         self.instance.stop()
         self.instance = Instance(
             self.options.programs,
@@ -328,17 +397,32 @@ class Harness:
             slot_first=3500,
             slot_count=60,
             ready=0,
+            runsc="none",
         )
         os.makedirs(self.instance.folder)
         self.instance.prepare()
         self.api = self.instance.start_first()
-        neighbour = self.api.create(3600)
+        self.neighbour = self.create()
+
+    def launches(self):
         arguments = probe_arguments(
             self.world, data_dir=self.instance.data_dir, api_port=self.instance.port, memory_prefix="none"
         )
-        Mutants(
-            self.instance, self.api, neighbour, self.programs["escape_probe"], arguments, self.report
-        ).run()
+        return Mutants(
+            self.instance, self.api, self.neighbour, self.programs["escape_probe"], arguments, self.report
+        )
+
+    def mutants(self):
+        self.second_instance()
+        self.launches().run()
+
+    def weakened(self):
+        self.second_instance()
+        self.take(self.create())
+        self.arguments = self.sandbox_arguments()
+        self.peers = {"root": (0, None), "user": (0, None)}
+        self.sandbox.kill()
+        Weakened(self, self.launches(), self.neighbour).run()
 
     def compare(self, collector, stage, kind, pid):
         actual = collector.whole(pid)
@@ -384,7 +468,7 @@ class Harness:
                 raise
         finally:
             self.tear_down()
-        return self.report.finish("escape")
+        return self.report.finish(f"escape of {self.tier}")
 
 
 def main():
@@ -394,7 +478,9 @@ def main():
     parser.add_argument(
         "--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin"))
     )
-    parser.add_argument("--only", default="probes,surface,tenants,archives,posture,mutants")
+    parser.add_argument("--tier", default="container", choices=sorted(PARTS))
+    parser.add_argument("--runsc", default=os.environ.get("ATOLL_TEST_RUNSC", "none"))
+    parser.add_argument("--only", help="default: all that the tier has")
     parser.add_argument("--long", action="store_true", help="races and random calls for minutes, not seconds")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the work folder")
@@ -405,6 +491,10 @@ def main():
     )
     options = parser.parse_args()
     options.programs = os.path.abspath(options.programs)
+    options.only = options.only or PARTS[options.tier]
+    if options.tier == "gvisor" and options.runsc == "none":
+        print("SKIPPED escape of gvisor: there is no runsc (ATOLL_TEST_RUNSC)\n0 passed, 0 failed, 1 skipped")
+        return 0
     if os.geteuid() != 0:
         print(
             "escape: needs root, to make namespaces and to look from outside\nSKIPPED escape: not root\n0 passed, 0 failed, 1 skipped"

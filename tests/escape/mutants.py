@@ -100,13 +100,15 @@ class Mutants:
             for place in SOME_PRCTL if call == "prctl" else range(1, count + 1):
                 yield call, place
 
-    def create(self, inject=None):
-        """(sandbox, None) or (None, reason). The call as it was met, or "" when it was not, is in self.met."""
+    def create(self, inject=()):
+        """(sandbox, None) or (None, reason) of a start without some calls: [(name, which)], as strace counts them.
+
+        The last of them as it was met, or "" when none was, is in self.met.
+        """
         log = self.instance.folder + "/strace.log"
         tracer = None
         self.met = ""
         if inject:
-            call, place = inject
             tracer = subprocess.Popen(
                 [
                     "strace",
@@ -115,9 +117,8 @@ class Mutants:
                     "-o",
                     log,
                     "-e",
-                    f"trace={call}",
-                    "-e",
-                    f"inject={call}:retval=0:when={place}",
+                    "trace=" + ",".join(call for call, _ in inject),
+                    *(f"--inject={call}:retval=0:when={place}" for call, place in inject),
                     "-p",
                     str(self.launcher),
                 ],
@@ -170,7 +171,7 @@ class Mutants:
         return found + posture.differences(posture.EXPECTED["self"], json.loads(itself.stdout or b"{}"))
 
     def judge(self, name, normal):
-        sandbox, refused = self.create(name)
+        sandbox, refused = self.create([name])
         text = f"{name[0]} #{name[1]} {self.met[:90]}"
         if not self.met:
             if sandbox is not None:

@@ -69,7 +69,7 @@ def reap_orphans():
     def loop():
         while True:
             for pid in kernel.children(os.getpid()):
-                if kernel.read(f"/proc/{pid}/comm").startswith(("memfd:atoll", "atoll-guestd", "atoll-launcher")):
+                if kernel.read(f"/proc/{pid}/comm").startswith(("memfd:atoll", "atoll-guestd", "atoll-gvisor", "atoll-launcher")):
                     try:
                         os.waitpid(pid, os.WNOHANG)
                     except ChildProcessError:

@@ -179,6 +179,35 @@ def descendants(pid):
     return found
 
 
+def memory_of(pid):
+    """What a process may write in its memory, in blocks."""
+    for line in read(f"/proc/{pid}/maps").splitlines():
+        span, rights = line.split()[:2]
+        if not rights.startswith("rw"):
+            continue
+        start, end = (int(x, 16) for x in span.split("-"))
+        try:
+            with open(f"/proc/{pid}/mem", "rb") as memory:
+                memory.seek(start)
+                yield memory.read(end - start)
+        except OSError:
+            pass
+
+
+def data_of_file(path):
+    """The stretches of a sparse file that hold data, in blocks."""
+    with open(path, "rb") as file:
+        size, at = file.seek(0, os.SEEK_END), 0
+        while at < size:
+            try:
+                start = file.seek(at, os.SEEK_DATA)
+            except OSError:
+                return
+            at = file.seek(start, os.SEEK_HOLE)
+            file.seek(start)
+            yield file.read(at - start)
+
+
 def resident_kib(pid, field="VmRSS"):
     return int(status_fields(pid).get(field, "0 kB").split()[0])
 
