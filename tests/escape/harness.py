@@ -359,31 +359,64 @@ class Harness:
         Tenants(self.world, self.instance, self.api, self.sandbox, self.report).run()
 
     def posture(self):
+        """The same before and after all that a sandbox lives through, and what the expected document says."""
+        self.fresh_posture()
         neighbour = self.instance.guest_pid(self.neighbour.id)
         collector = posture.Collector(self.instance, self.sandbox, neighbour)
-        root_pid, root_stream = self.sandbox.background([PROBE, "threads", "8"], user="root")
-        user_pid, user_stream = self.sandbox.background([PROBE, "threads", "8"], user="user")
-        for stage in ("after exec", "after restart of the daemons"):
+        streams = [self.sandbox.background([PROBE, "threads", "8"], user=user) for user in ("root", "user")]
+        kinds = {"guest": 1, "root": streams[0][0], "user": streams[1][0]}
+        limits = collector.group_limits()
+        if self.options.print_posture:
+            print(json.dumps(limits, indent=1))
+        before = None
+        for stage, act in (
+            ("after exec", lambda: None),
+            ("after pause and resume", self.pause_and_resume),
+            ("after restart of the daemons", self.restart_daemons),
+            ("after pause and resume by the new daemons", self.pause_and_resume),
+        ):
+            act()
             host_pids = {
                 int(kernel.status_fields(pid)["NSpid"].split()[-1]): pid
                 for pid in self.instance.sandbox_pids(self.sandbox.id)
             }
-            for kind, inside in (("guest", 1), ("root", root_pid), ("user", user_pid)):
+            for kind, inside in kinds.items():
                 self.compare(collector, stage, kind, host_pids[inside])
-            if stage == "after exec":
-                self.instance.control.kill()
-                self.instance.runner.kill()
-                self.instance.start()
-                self.instance.wait_ready()
-        limits = collector.group_limits()
-        if self.options.print_posture:
-            print(json.dumps(limits, indent=1))
+            seen = {kind: collector.whole(host_pids[inside]) for kind, inside in kinds.items()}
+            seen.update(ids={kind: posture.namespace_ids(host_pids[inside]) for kind, inside in kinds.items()})
+            before = before or seen
+            self.diff(f"posture.same {stage}", before, seen)
+            self.diff(f"posture.group {stage}", posture.EXPECTED["group"], collector.group_limits())
         self.diff("posture.group", posture.EXPECTED["group"], limits)
         for user in ("root", "user"):
             outcome = self.sandbox.run([PROBE, "posture"], user=user)
             self.diff(f"posture.self.{user}", posture.EXPECTED["self"], json.loads(outcome.stdout or b"{}"))
-        root_stream.close()
-        user_stream.close()
+        for _, stream in streams:
+            stream.close()
+
+    def fresh_posture(self):
+        """Of a sandbox in which nothing was ever run; then with a first command, which changes nothing of pid 1."""
+        sandbox = self.api.create(600)
+        collector = posture.Collector(self.instance, sandbox, self.instance.guest_pid(self.neighbour.id))
+        guest = self.instance.guest_pid(sandbox.id)
+        self.compare(collector, "after create", "guest", guest)
+        before, groups = collector.whole(guest), collector.group_limits()
+        self.diff("posture.group after create", posture.EXPECTED["group"], groups)
+        sandbox.run(["/bin/true"], user="root")
+        self.diff("posture.same after the first command", before, collector.whole(guest))
+        self.diff("posture.group.same after the first command", groups, collector.group_limits())
+        sandbox.kill()
+
+    def pause_and_resume(self):
+        self.api.expect((204,), "POST", f"/sandboxes/{self.sandbox.id}/pause", {})
+        self.api.expect((200, 201), "POST", f"/sandboxes/{self.sandbox.id}/connect", {"timeout": 3600})
+
+    def restart_daemons(self):
+        self.instance.control.kill()
+        self.instance.runner.kill()
+        self.instance.start()
+        self.instance.wait_ready()
+        self.instance.wait_whole(self.api, 30)
 
     def second_instance(self):
         """With no sandboxes started ahead, so that each create passes through the launcher while it is watched."""
