@@ -55,9 +55,11 @@ Task<Result<void>> Http1ClientExchange::write_body(std::string_view data) {
   if (due_) {
     if (data.size() > *due_)
       co_return make_error(Code::kInternal, "request body is longer than its content-length");
+    CO_TRY_VOID(co_await stream.write_all(data));
     *due_ -= data.size();
+    // Not before: the answer may come first, and what was cut off in the middle is not a request.
     request_complete_ = *due_ == 0;
-    co_return co_await stream.write_all(data);
+    co_return success();
   }
   std::array<char, 20> size;
   auto end = fmt::format_to_n(size.data(), size.size(), "{:x}\r\n", data.size()).out;
@@ -70,8 +72,9 @@ Task<Result<void>> Http1ClientExchange::finish_body() {
   if (request_complete_) co_return success();
   if (due_)
     co_return make_error(Code::kInternal, "request body ends {} bytes before its content-length", *due_);
+  CO_TRY_VOID(co_await connection_->stream->write_all("0\r\n\r\n"));
   request_complete_ = true;
-  co_return co_await connection_->stream->write_all("0\r\n\r\n");
+  co_return success();
 }
 
 Task<Result<void>> Http1ClientExchange::receive_head_bytes() {

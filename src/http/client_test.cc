@@ -3,6 +3,8 @@
 // The client against our server, and against peers that say whatever a test wants.
 #include "http/client.h"
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
 #include "async/scope.h"
 #include "http/http1_for_test.h"
 
@@ -252,6 +254,53 @@ TEST(Http1Client, UnaskedBytesOnAKeptConnectionMakeItUnusable) {
   EXPECT_TRUE(out[1].ok());
   EXPECT_EQ(out[1]->body, "");
   EXPECT_EQ(peer.connections, 2u);
+}
+
+// The last bytes of the body are still being written when a complete answer is there. What follows on this
+// connection would be taken for the rest of the body.
+Task<> give_up_a_body_that_is_answered_early(std::shared_ptr<Client> client, std::vector<int>& statuses) {
+  using namespace asio::experimental::awaitable_operators;
+  std::string body(16 << 20, 'x');
+  auto post = get();
+  post.method = "POST";
+  post.has_body = true;
+  post.content_length = body.size();
+  {
+    auto exchange = std::move(co_await client->start(post)).value();
+    auto answer = [](ClientExchange& one) -> Task<Result<ResponseHead>> {
+      CO_TRY(auto head, co_await one.read_head());
+      CO_TRY_VOID(co_await one.read_all(100));
+      co_return head;
+    };
+    auto first = co_await (answer(*exchange) || exchange->write_body(body));
+    statuses.push_back(std::get<0>(first).value().status);
+  }
+  auto second = co_await fetch(client, get("/2"), "", 100);
+  if (second) statuses.push_back(second->head.status);
+  client->close_idle();
+}
+
+TEST(Http1Client, AConnectionWithACutBodyIsNotUsedAgain) {
+  asio::io_context loop;
+  std::size_t connections = 0;
+  auto play = [](net::StreamPtr stream) -> Task<> {
+    char buffer[512];
+    (void)co_await stream->read_some(buffer);
+    (void)co_await stream->write_all(kEmptyOk);
+    co_await stream->wait_closed();
+  };
+  Connector connector = [&]() -> Task<Result<net::StreamPtr>> {
+    auto [ours, theirs] = net::stream_pair(loop.get_executor());
+    asio::co_spawn(loop, play(std::move(theirs)), asio::detached);
+    ++connections;
+    co_return std::move(ours);
+  };
+  std::vector<int> statuses;
+  auto client = make_client(connector);
+  asio::co_spawn(loop, give_up_a_body_that_is_answered_early(client, statuses), asio::detached);
+  loop.run_for(std::chrono::seconds(5));
+  EXPECT_EQ(statuses, (std::vector{200, 200}));
+  EXPECT_EQ(connections, 2u);
 }
 
 TEST(Http1Client, AnEarlyAnswerIsReadWhileTheBodyIsStillBeingSent) {
