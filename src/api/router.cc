@@ -11,6 +11,7 @@ namespace atl::api {
 namespace {
 
 constexpr std::size_t kMaxKey = 256;
+constexpr Steady::duration kRefusedWithin = std::chrono::seconds(2);
 
 bool is_param(const std::string& segment) { return segment.front() == '{'; }
 
@@ -217,7 +218,10 @@ Task<> Router::handle(http::Exchange& exchange) {
     head.headers.add("cache-control", "no-store");
   }
   auto sent = co_await exchange.respond(std::move(head), std::move(reply.body));
-  if (!sent) reply.on_undelivered();
+  if (!reply.on_undelivered) co_return;
+  bool lost = !sent;
+  if (!lost) lost = co_await exchange.refused(kRefusedWithin);
+  if (lost) reply.on_undelivered();
 }
 
 }  // namespace atl::api

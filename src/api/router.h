@@ -55,8 +55,8 @@ struct Call {
 struct Answer {
   int status = 200;
   http::Headers headers;
-  std::string body;                              // JSON; empty for 204
-  std::function<void()> on_undelivered = [] {};  // the client was gone before it could have the answer
+  std::string body;                      // JSON; empty for 204
+  std::function<void()> on_undelivered;  // the client was gone before it could have the answer
 };
 Answer json_answer(int status, const json::value& body);
 Answer no_content();

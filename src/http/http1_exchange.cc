@@ -165,6 +165,11 @@ Task<> Http1Exchange::wait_client_gone() {
   if (!gone()) co_await connection_.stream_->wait_closed();
 }
 
+Task<bool> Http1Exchange::refused(Steady::duration limit) {
+  if (gone()) co_return true;
+  co_return co_await connection_.stream_->refused(limit);
+}
+
 Task<Result<net::StreamPtr>> Http1Exchange::upgrade(ResponseHead head) {
   if (gone() || head_sent_ || !body_.done()) {
     co_return make_error(Code::kInternal, "upgrade of {}: only before an answer and after the body",

@@ -59,6 +59,7 @@ class Http1Exchange final : public Exchange {
   Task<Result<void>> finish() override;
   void abort() override;
   Task<> wait_client_gone() override;
+  Task<bool> refused(Steady::duration limit) override;
   Task<Result<net::StreamPtr>> upgrade(ResponseHead head) override;
   void set_idle_limit(Steady::duration limit) override;
 

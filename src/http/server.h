@@ -56,6 +56,12 @@ class Exchange {
   virtual void abort() = 0;
   // Completes when the client has gone away, or the exchange is over. For streams that are idle.
   virtual Task<> wait_client_gone() = 0;
+  // After the answer: true when the client has gone without reading it. Waits, for at most `limit`, only when
+  // the client has finished sending.
+  virtual Task<bool> refused(Steady::duration limit) {
+    (void)limit;
+    co_return false;
+  }
   // Turns the connection into a raw stream: writes `head` (101, or 200 for CONNECT) and hands over the
   // stream, with bytes already received first. Only HTTP/1.1; kUnsupported otherwise.
   virtual Task<Result<net::StreamPtr>> upgrade(ResponseHead head) = 0;

@@ -261,6 +261,42 @@ TEST(Stream, WaitClosedSeesTheEndBehindUnreadBytes) {
   EXPECT_EQ(still_there, "unread");
 }
 
+// What a peer does around an answer, over TCP.
+enum class Peer { kStays, kReads, kHalfCloses, kCloses };
+
+async::Task<> answer_peer(Peer peer, bool& refused) {
+  Endpoint endpoint{"127.0.0.1", 0};
+  auto listener = *listen_tcp(co_await asio::this_coro::executor, endpoint);
+  endpoint.port = listener->port();
+  ConnectOptions options;
+  auto client = *(co_await connect_tcp(endpoint, options));
+  auto server = *(co_await listener->accept());
+  if (peer == Peer::kHalfCloses) EXPECT_TRUE((co_await client->shutdown_write()).ok());
+  if (peer == Peer::kCloses) client->close();
+  if (peer == Peer::kHalfCloses || peer == Peer::kCloses) co_await server->wait_closed();
+  EXPECT_TRUE((co_await server->write_all("answer")).ok()) << "the kernel takes it in any case";
+  if (peer == Peer::kReads || peer == Peer::kHalfCloses) {
+    char buffer[16];
+    EXPECT_TRUE((co_await client->read_some(buffer)).ok());
+  }
+  if (peer == Peer::kReads) {
+    client->close();
+    co_await server->wait_closed();
+  }
+  // A peer that is gone says so; of the others there is nothing to wait for, or nothing comes.
+  auto limit = peer == Peer::kCloses ? std::chrono::seconds(20) : std::chrono::seconds(0);
+  refused = co_await server->refused(limit);
+}
+
+TEST(Stream, TellsAnAnswerThatNobodyTookFromOneThatWasRead) {
+  for (Peer peer : {Peer::kStays, Peer::kReads, Peer::kHalfCloses, Peer::kCloses}) {
+    asio::io_context loop;
+    bool refused = false;
+    run(loop, answer_peer(peer, refused));
+    EXPECT_EQ(refused, peer == Peer::kCloses) << static_cast<int>(peer);
+  }
+}
+
 TEST(Stream, QuietMeansOpenWithNothingToRead) {
   asio::io_context loop;
   auto [a, b] = stream_pair(loop.get_executor());

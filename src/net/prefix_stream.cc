@@ -31,6 +31,7 @@ class PrefixStream final : public Stream {
   void close(Close how) override { inner_->close(how); }
   void set_idle_limit(Steady::duration limit) override { inner_->set_idle_limit(limit); }
   Task<> wait_closed() override { return inner_->wait_closed(); }
+  Task<bool> refused(Steady::duration limit) override { return inner_->refused(limit); }
   bool quiet() const override { return prefix_.empty() && inner_->quiet(); }
   std::string peer() const override { return inner_->peer(); }
 

@@ -113,9 +113,10 @@ void reset_on_close(int fd) { set_option(fd, SOL_SOCKET, SO_LINGER, linger{.l_on
 
 SocketState socket_state(int fd) {
   pollfd query{.fd = fd, .events = POLLIN | POLLRDHUP, .revents = 0};
-  if (poll(&query, 1, 0) < 0) return {.peer_closed = errno != EINTR, .readable = false};
+  if (poll(&query, 1, 0) < 0) return {.peer_closed = errno != EINTR};
   return {.peer_closed = (query.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0,
-          .readable = (query.revents & POLLIN) != 0};
+          .readable = (query.revents & POLLIN) != 0,
+          .refused = (query.revents & POLLERR) != 0};
 }
 
 }  // namespace atl::net

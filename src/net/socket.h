@@ -38,8 +38,9 @@ void reset_on_close(int fd);  // SO_LINGER with zero seconds: close(2) sends RST
 
 // What the kernel knows about the connection now, without consuming anything.
 struct SocketState {
-  bool peer_closed;  // FIN or RST has arrived, or the socket is broken
-  bool readable;     // bytes, or the end, can be read
+  bool peer_closed;       // FIN or RST has arrived, or the socket is broken
+  bool readable = false;  // bytes, or the end, can be read
+  bool refused = false;   // the peer has reset it
 };
 SocketState socket_state(int fd);
 

@@ -16,6 +16,8 @@ constexpr unsigned kMaxStreak = 32;
 // How often wait_closed() looks again while unread bytes hide the end of the stream.
 constexpr auto kClosedCheck = std::chrono::milliseconds(250);
 
+constexpr auto kFirstLook = std::chrono::milliseconds(1);
+
 asio::const_buffer buffer_of(std::string_view text) { return {text.data(), text.size()}; }
 
 // Drops `done` bytes from the front of `parts`; true when all are gone.
@@ -189,6 +191,23 @@ Task<> SocketStream::wait_closed() {
     }
     if (was_cancelled(co_await asio::this_coro::cancellation_state)) co_return;
   }
+}
+
+// KERNEL: who closes a socket without having read everything sends RST (tcp(7): RFC 2525 2.17), which leaves
+// an error on ours; who shuts only its writing side down, or has read everything, does not.
+Task<bool> SocketStream::refused(Steady::duration limit) {
+  auto until = Steady::now() + limit;
+  auto pause = kFirstLook;
+  while (socket_.is_open()) {
+    auto state = socket_state(socket_.native_handle());
+    if (state.refused) co_return true;
+    if (!state.peer_closed || Steady::now() >= until) co_return false;
+    closed_check_.expires_after(pause);
+    co_await closed_check_.async_wait(use_result);
+    if (was_cancelled(co_await asio::this_coro::cancellation_state)) co_return false;
+    pause = std::min(pause * 2, kClosedCheck);
+  }
+  co_return false;
 }
 
 bool SocketStream::quiet() const {

@@ -25,6 +25,7 @@ class SocketStream final : public Stream {
   void close(Close how) override;
   void set_idle_limit(Steady::duration limit) override { limit_ = limit; }
   Task<> wait_closed() override;
+  Task<bool> refused(Steady::duration limit) override;
   bool quiet() const override;
   std::string peer() const override { return peer_; }
 

@@ -43,6 +43,12 @@ class Stream {
   // Completes when the peer has closed or reset the connection, or when close() is called. Consumes no bytes:
   // if unread bytes arrive instead, it waits on.
   virtual Task<> wait_closed() = 0;
+  // After a write: true when the peer has thrown away what it was sent. Who has finished sending may have
+  // gone or may still read, so then this waits, for at most `limit`; of others it tells what is known now.
+  virtual Task<bool> refused(Steady::duration limit) {
+    (void)limit;
+    co_return false;
+  }
   // True while the connection is open and has nothing to read: only then may a kept connection be used again.
   virtual bool quiet() const = 0;
   // "127.0.0.1:4711" or "unix"; for logs.

@@ -7,6 +7,7 @@
 
 #include "api/router.h"
 #include "http/client.h"
+#include "net/tcp.h"
 #include "support/control_world.h"
 #include "support/openapi.h"
 
@@ -90,6 +91,17 @@ class ApiWorld {
     auto made = call("POST", "/v2/sandboxes", R"({"templateID":"base")" + extra + "}", key);
     EXPECT_EQ(made.status, 201) << made.text;
     return made.status == 201 ? std::string(made.body.at("sandboxID").as_string()) : "";
+  }
+
+  // A client's connection over TCP; what it does not do itself is not done for it.
+  Task<Result<net::StreamPtr>> connect_tcp() {
+    CO_TRY(auto listener, net::listen_tcp(world.io.get_executor(), {"127.0.0.1", 0}));
+    net::Endpoint endpoint{"127.0.0.1", listener->port()};
+    net::ConnectOptions options;
+    CO_TRY(auto client, co_await net::connect_tcp(endpoint, options));
+    CO_TRY(auto server, co_await listener->accept());
+    scope_.spawn("api connection", serve(std::move(server)));
+    co_return std::move(client);
   }
 
   World world;
