@@ -444,7 +444,7 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
       if (value.theirs != value.unknown && name != "buildID") used = value;
     }
     ASSERT_EQ(theirs.find('{'), std::string::npos) << pattern << " has an id that this test does not know";
-    std::string body = route.body == Body::kNone ? "" : R"({"timeout":10,"count":1})";
+    std::string body = route.body == Body::kNone ? "" : R"({"timeout":10,"count":1,"idleTimeout":60})";
     auto a = call(route.method, theirs, body, other);
     auto b = call(route.method, unknown, body, other);
     EXPECT_EQ(a.status, b.status) << route.method << " " << pattern;

@@ -143,17 +143,18 @@ std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
   return missing;
 }
 
-model::Lifecycle read_lifecycle(Fields& body) {
-  model::Lifecycle out;
+void read_lifecycle(Millis max_timeout, Fields& body, control::CreateSpec& spec) {
+  model::Lifecycle& out = spec.lifecycle;
+  spec.idle_timeout = read_idle_timeout(max_timeout, body);
+  bool sleeps = spec.idle_timeout && spec.idle_timeout->count() > 0;
   bool auto_pause = body.boolean("autoPause").value_or(false);
   if (auto_pause) out.on_timeout = model::Lifecycle::OnTimeout::kPause;
   out.keep_memory = body.boolean("autoPauseMemory").value_or(true);
-  if (!out.keep_memory && !auto_pause)
-    body.refuse("autoPauseMemory", "has a meaning only together with autoPause");
-  auto resume = body.object("autoResume");
-  out.auto_resume = resume && resume->boolean("enabled").value_or(false);
-  if (out.auto_resume && !out.keep_memory) body.refuse("autoResume", "needs a pause that keeps the memory");
-  return out;
+  if (!out.keep_memory && !auto_pause && !sleeps)
+    body.refuse("autoPauseMemory", "has a meaning only together with autoPause or idleTimeout");
+  if (auto resume = body.object("autoResume")) spec.auto_resume = resume->boolean("enabled").value_or(false);
+  if (spec.auto_resume == true && !out.keep_memory)
+    body.refuse("autoResume", "needs a pause that keeps the memory");
 }
 
 std::optional<Error> read_later_fields(Fields& body) {
@@ -225,6 +226,13 @@ std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int6
   return Millis(*seconds * 1000);
 }
 
+std::optional<Millis> read_idle_timeout(Millis max_timeout, Fields& fields) {
+  auto most = std::chrono::duration_cast<std::chrono::seconds>(max_timeout).count();
+  auto seconds = fields.integer("idleTimeout", 0, most);
+  if (!seconds) return std::nullopt;
+  return Millis(*seconds * 1000);
+}
+
 Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Generation generation) {
   Fields body(call.body.get_object());
   control::CreateSpec spec;
@@ -241,7 +249,7 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   bool secure = body.boolean("secure").value_or(!v1);
   spec.secured = secure || !v1 ? control::CreateSpec::Secured::kYes : control::CreateSpec::Secured::kNo;
   auto missing = read_network(body, spec);
-  spec.lifecycle = read_lifecycle(body);
+  read_lifecycle(max_timeout, body, spec);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());
   TRY_VOID(read_isolation(call, body, spec, *reference));

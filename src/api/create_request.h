@@ -15,6 +15,9 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
 // Seconds as in the E2B API, from `min` up to `max_timeout`. nullopt when absent.
 std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int64_t min);
 
+// `idleTimeout` in seconds; 0 is a value: it does not sleep. nullopt when absent.
+std::optional<Millis> read_idle_timeout(Millis max_timeout, Fields& fields);
+
 // PUT /sandboxes/{id}/network: everything that is not named is cleared.
 Result<model::NetworkRules> read_network_update(const Call& call);
 

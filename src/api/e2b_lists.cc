@@ -68,11 +68,17 @@ Result<control::ListQuery> read_query(const Services& services, const Call& call
   return query;
 }
 
+json::object listed(const Services& services, const model::SandboxRow& row) {
+  json::object out = sandbox_listed(row);
+  out["activity"] = activity_json(services.sandboxes.wakefulness(row.id));
+  return out;
+}
+
 Task<Result<Answer>> list_v2(Services& services, Call& call) {
   CO_TRY(auto query, read_query(services, call));
   json::array out;
   auto page = services.sandboxes.list(query);
-  for (const auto& row : page.rows) out.push_back(sandbox_listed(*row));
+  for (const auto& row : page.rows) out.push_back(listed(services, *row));
   Answer answer = json_answer(200, out);
   answer.headers.add("x-total-running", fmt::format("{}", page.total_running));
   bool ascending = query.order == control::ListQuery::Order::kOldestFirst;
@@ -88,7 +94,7 @@ Task<Result<Answer>> list_v1(Services& services, Call& call) {
   query.paused = false;
   CO_TRY(query.metadata, read_metadata_filter(call));
   json::array out;
-  for (const auto& row : services.sandboxes.list(query).rows) out.push_back(sandbox_listed(*row));
+  for (const auto& row : services.sandboxes.list(query).rows) out.push_back(listed(services, *row));
   co_return json_answer(200, out);
 }
 

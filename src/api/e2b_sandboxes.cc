@@ -37,7 +37,9 @@ Task<Result<Answer>> create_v2(Services& services, Call& call) {
 
 Task<Result<Answer>> get(Services& services, Call& call) {
   CO_TRY(auto row, services.sandboxes.get(call.tenant(), call.sandbox_id()));
-  co_return json_answer(200, sandbox_detail(services.config, *row));
+  json::object out = sandbox_detail(services.config, *row);
+  out["activity"] = activity_json(services.sandboxes.wakefulness(row->id));
+  co_return json_answer(200, out);
 }
 
 using Memory = control::SandboxService::Memory;

@@ -3,6 +3,7 @@
 // Atoll's own surface, under /v1: sandboxes with their outcome, keys, tenants, templates, the journal.
 #include <algorithm>
 
+#include "api/create_request.h"
 #include "api/e2b.h"
 #include "api/page.h"
 #include "api/shapes.h"
@@ -22,7 +23,11 @@ Task<Result<Answer>> sandboxes(Services& services, Call& call) {
   query.tenant = call.tenant();
   query.limit = limit;
   json::array out;
-  for (const auto& row : services.sandboxes.list(query).rows) out.push_back(sandbox_full(*row));
+  for (const auto& row : services.sandboxes.list(query).rows) {
+    json::object item = sandbox_full(*row);
+    item["activity"] = activity_json(services.sandboxes.wakefulness(row->id));
+    out.push_back(std::move(item));
+  }
   if (call.query_text("ended") == "true" && out.size() < limit) {
     CO_TRY(auto ended, co_await services.sandboxes.ended(call.tenant(), limit - out.size()));
     for (const auto& row : ended) out.push_back(sandbox_full(row));
@@ -33,8 +38,26 @@ Task<Result<Answer>> sandboxes(Services& services, Call& call) {
 }
 
 Task<Result<Answer>> sandbox(Services& services, Call& call) {
+  auto why = co_await services.sandboxes.ask_wakefulness(call.tenant(), call.sandbox_id());
   CO_TRY(auto row, co_await services.sandboxes.find_any(call.tenant(), call.sandbox_id()));
-  co_return json_answer(200, sandbox_full(*row));
+  json::object out = sandbox_full(*row);
+  if (why) out["activity"] = activity_json(*why);
+  co_return json_answer(200, out);
+}
+
+Task<Result<Answer>> idle(Services& services, Call& call) {
+  Fields body(call.body.get_object());
+  auto idle_timeout = read_idle_timeout(services.sandboxes.options().max_timeout, body);
+  std::optional<bool> auto_resume;
+  if (auto resume = body.object("autoResume")) auto_resume = resume->boolean("enabled");
+  if (!idle_timeout) body.refuse("idleTimeout", "is required; 0 for none");
+  CO_TRY_VOID(body.status());
+  std::string id = call.sandbox_id();
+  CO_TRY(auto row,
+         co_await services.sandboxes.set_idle_timeout(call.tenant(), id, *idle_timeout, auto_resume));
+  json::object out = sandbox_full(*row);
+  out["activity"] = activity_json(services.sandboxes.wakefulness(id));
+  co_return json_answer(200, out);
 }
 
 Task<Result<Answer>> events(Services& services, Call& call) {
@@ -176,6 +199,8 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
     body.refuse("workdir", "must be an absolute path");
   request.build.envs = body.map("envs", 256, 8192).value_or(model::StringMap());
   read_limits(body, request.build.limits);
+  Millis max_timeout = services.sandboxes.options().max_timeout;
+  request.build.idle_timeout = read_idle_timeout(max_timeout, body).value_or(Millis(0));
   request.is_public = body.boolean("public");
   if (auto size = body.integer("poolSize", 0, kMaxPool))
     request.pool_size = static_cast<std::uint32_t>(*size);
@@ -248,6 +273,7 @@ std::vector<Route> own_routes() {
       {"POST", "/v1/shutdown", Auth::kAdmin, Body::kNone, shutdown},
       {"GET", "/v1/sandboxes", Auth::kKey, Body::kNone, sandboxes},
       {"GET", "/v1/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, sandbox},
+      {"PUT", "/v1/sandboxes/{sandboxID}/idle", Auth::kKey, Body::kRequired, idle},
       {"GET", "/v1/events", Auth::kKey, Body::kNone, events},
       {"GET", "/v1/keys", Auth::kKey, Body::kNone, keys},
       {"POST", "/v1/keys", Auth::kKey, Body::kRequired, create_key},

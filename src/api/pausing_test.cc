@@ -52,5 +52,50 @@ TEST_F(PauseApiTest, TheDeadlinePausesWhereThatWasAskedFor) {
       400);
 }
 
+TEST_F(PauseApiTest, WhyItIsAwakeOrAsleepIsShown) {
+  std::string id = api_.create(R"(,"timeout":3600,"idleTimeout":300)");
+  auto listed = call("GET", "/v2/sandboxes").body.as_array().at(0);
+  EXPECT_EQ(listed.at("activity").at("because").as_string(), "recent");
+  auto detail = call("GET", "/sandboxes/" + id).body;
+  EXPECT_EQ(detail.at("idleTimeout").as_int64(), 300);
+  EXPECT_EQ(detail.at("lifecycle").at("autoResume").as_bool(), true);
+  EXPECT_EQ(*parse_rfc3339(std::string(detail.at("activity").at("sleepsAt").as_string())),
+            api_.world.clock.now() + std::chrono::seconds(300));
+  api_.world.guests.activity[id] = R"({"processes":2,"pid":31,"command":"make","quietMs":0})";
+  auto own = call("GET", "/v1/sandboxes/" + id).body;
+  EXPECT_EQ(own.at("activity").at("because").as_string(), "process");
+  EXPECT_EQ(own.at("activity").at("detail").as_string(),
+            "process 31 started through the API: make (and 1 more)");
+  EXPECT_EQ(call("POST", "/sandboxes/" + id + "/pause").status, 204);
+  own = call("GET", "/v1/sandboxes/" + id).body;
+  EXPECT_EQ(own.at("activity").at("awake").as_bool(), false);
+  EXPECT_EQ(own.at("activity").at("because").as_string(), "asked");
+  EXPECT_EQ(call("DELETE", "/sandboxes/" + id).status, 204);
+  EXPECT_FALSE(call("GET", "/v1/sandboxes/" + id).body.as_object().contains("activity"));
+}
+
+TEST_F(PauseApiTest, TheIdleTimeCanBeChanged) {
+  std::string id = api_.create(R"(,"timeout":3600,"idleTimeout":300,"autoResume":{"enabled":false})");
+  EXPECT_EQ(call("GET", "/sandboxes/" + id).body.at("lifecycle").at("autoResume").as_bool(), false);
+  std::string path = "/v1/sandboxes/" + id + "/idle";
+  auto changed = call("PUT", path, R"({"idleTimeout":60})");
+  EXPECT_EQ(changed.status, 200);
+  EXPECT_EQ(changed.body.at("idleTimeout").as_int64(), 60);
+  EXPECT_EQ(call("GET", "/sandboxes/" + id).body.at("lifecycle").at("autoResume").as_bool(), true);
+  EXPECT_TRUE(call("PUT", path, R"({"idleTimeout":0})").body.at("idleTimeout").is_null());
+  for (const char* bad :
+       {R"({})", R"({"idleTimeout":-1})", R"({"idleTimeout":"5"})", R"({"idleTimeout":1e9})"})
+    EXPECT_EQ(call("PUT", path, bad).status, 400) << bad;
+  EXPECT_EQ(call("PUT", "/v1/sandboxes/iabcdefghij0123456789/idle", R"({"idleTimeout":60})").status, 404);
+  EXPECT_EQ(
+      call("POST", "/v2/sandboxes",
+           R"({"templateID":"base","idleTimeout":60,"autoPauseMemory":false,"autoResume":{"enabled":true}})")
+          .status,
+      400);
+  EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base","idleTimeout":60,"autoPauseMemory":false})")
+                .status,
+            201);
+}
+
 }  // namespace
 }  // namespace atl::api

@@ -52,6 +52,10 @@ void add_rule(json::object& out, const model::IsolationRule& rule) {
   word("minIsolation", rule.minimum);
 }
 
+json::value idle_seconds(Millis time) {
+  return time.count() > 0 ? json::value(time.count() / 1000) : json::value();
+}
+
 // What create, get and list have in common.
 json::object identity(const model::SandboxRow& row) {
   json::object out;
@@ -102,6 +106,7 @@ json::object sandbox_detail(const Config& config, const model::SandboxRow& row) 
   out["allowInternetAccess"] = row.network.internet;
   out["network"] = network_json(row);
   bool pauses = row.lifecycle.on_timeout == model::Lifecycle::OnTimeout::kPause;
+  out["idleTimeout"] = idle_seconds(row.lifecycle.idle_timeout);
   out["lifecycle"] = {{"autoResume", row.lifecycle.auto_resume}, {"onTimeout", pauses ? "pause" : "kill"}};
   return out;
 }
@@ -119,6 +124,7 @@ json::object sandbox_full(const model::SandboxRow& row) {
   out["createdAt"] = time_or_null(row.created_at);
   out["startedAt"] = time_or_null(row.started_at);
   out["deadline"] = time_or_null(row.deadline);
+  out["idleTimeout"] = idle_seconds(row.lifecycle.idle_timeout);
   out["endedAt"] = time_or_null(row.ended_at);
   out["outcome"] = row.outcome.empty() ? json::value() : json::value(row.outcome);
   out["reason"] = row.reason.empty() ? json::value() : json::value(row.reason);
@@ -127,6 +133,16 @@ json::object sandbox_full(const model::SandboxRow& row) {
   out["diskBytes"] = row.limits.disk_bytes;
   out["processes"] = row.limits.processes;
   out["openFiles"] = row.limits.open_files;
+  return out;
+}
+
+json::object activity_json(const control::Wakefulness& why) {
+  json::object out;
+  out["awake"] = why.awake;
+  out["because"] = why.because;
+  out["detail"] = why.detail.empty() ? json::value() : json::value(why.detail);
+  out["since"] = time_or_null(why.since);
+  out["sleepsAt"] = why.sleeps_at ? json::value(format_rfc3339(*why.sleeps_at)) : json::value();
   return out;
 }
 
@@ -222,6 +238,7 @@ json::object template_json(const control::Catalog& catalog, const model::Templat
   out["spawnCount"] = row.spawn_count;
   out["buildCount"] = catalog.builds_of(row.id).size();
   out["envdVersion"] = kEnvdVersion;
+  out["idleTimeout"] = idle_seconds(build ? build->idle_timeout : Millis(0));
   out["poolSize"] = row.pool_size ? json::value(*row.pool_size) : json::value();
   add_rule(out, row.isolation);
   json::object tags;

@@ -11,6 +11,8 @@ json::object sandbox_created(const Config& config, const model::SandboxRow& row)
 json::object sandbox_listed(const model::SandboxRow& row);                         // ListedSandbox
 json::object sandbox_detail(const Config& config, const model::SandboxRow& row);   // SandboxDetail
 json::object sandbox_full(const model::SandboxRow& row);  // our own, with state and outcome
+// Why it is awake or asleep.
+json::object activity_json(const control::Wakefulness& why);
 json::object metric(const control::MetricSample& sample, const model::SandboxRow& row);
 json::object log_entry(const model::Event& event);
 json::object event_json(const model::Event& event);

@@ -12,7 +12,8 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kTokenLength = 32;
-constexpr std::size_t kMaxWaitingStarts = 4096;  // of all tenants
+constexpr std::size_t kRememberedEnvironment = 16 * 1024;  // bytes, per sandbox
+constexpr std::size_t kMaxWaitingStarts = 4096;            // of all tenants
 constexpr std::size_t kMaxWaitingStartsOfTenant = 512;
 
 std::int64_t micros(Steady::duration time) {
@@ -76,6 +77,13 @@ Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved 
   co_return std::move(handed).error();
 }
 
+void SandboxService::remember_environment(Live& live, const model::StringMap& environment) {
+  std::size_t size = 0;
+  for (const auto& [key, value] : environment) size += key.size() + value.size();
+  live.environment.reset();
+  if (size <= kRememberedEnvironment) live.environment = environment;
+}
+
 void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved) {
   model::SandboxRow& row = live.row;
   row.tenant = spec.tenant;
@@ -88,6 +96,8 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
   row.ingress = spec.ingress;
   row.lifecycle = spec.lifecycle;
   row.lifecycle.timeout = spec.timeout;
+  row.lifecycle.idle_timeout = spec.idle_timeout.value_or(resolved.build.idle_timeout);
+  set_waking(row.lifecycle, spec.auto_resume);
   row.user = resolved.build.user;
   row.workdir = resolved.build.workdir;
   if (spec.secured == CreateSpec::Secured::kYes) row.access_token = Secret(random_base36(kTokenLength));
@@ -139,7 +149,7 @@ Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amo
 
 Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {
   CO_TRY(auto place, co_await reserve_place(spec.tenant, amounts_of(resolved.build.limits)));
-  auto live = std::make_shared<Live>(executor_, model::SandboxRow());
+  auto live = std::make_shared<Live>(executor_, clock_, model::SandboxRow());
   live->place = std::move(place);
   live->row.id = model::new_sandbox_id();
   live->row.build = resolved.build.id;
@@ -238,14 +248,17 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   }
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity = identity_of(live->row);
-  identity.keep_environment = false;
+  identity.keep_environment = spec.keep_environment;
   identity.envs = resolved.build.envs;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
+  if (!spec.keep_environment) remember_environment(*live, identity.envs);
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
   FAULT("create.initialised");
   live->guest->close();
   if (live->ending) co_return gone_meanwhile(*live);
   live->row.started_at = clock_.now();
+  live->activity->saw_none(Millis(0));
+  live->row.active_steady_ms = steady_ms();
   set_deadline(*live, spec.timeout);
   Step step;
   step.event = "sandbox.created";

@@ -12,6 +12,7 @@
 
 #include "async/task.h"
 #include "base/secret.h"
+#include "control/activity.h"
 #include "model/sandbox.h"
 
 namespace atl::control {
@@ -23,12 +24,13 @@ struct Route {
   std::string sandbox;
   std::uint64_t generation = 0;
   model::State state = model::State::kRunning;
-  std::string interface;          // bind to it, then connect to model::kGuestAddress
-  Secret access_token;            // empty when the sandbox is not secured
-  Secret traffic_token;           // empty when public traffic is allowed
-  std::string mask_request_host;  // empty: pass the Host on; "${PORT}" is replaced
-  Secret internal_token;          // hex, for internal calls to the guest daemon
-  bool auto_resume = false;       // paused, and any request wakes it
+  std::string interface;               // bind to it, then connect to model::kGuestAddress
+  Secret access_token;                 // empty when the sandbox is not secured
+  Secret traffic_token;                // empty when public traffic is allowed
+  std::string mask_request_host;       // empty: pass the Host on; "${PORT}" is replaced
+  Secret internal_token;               // hex, for internal calls to the guest daemon
+  bool auto_resume = false;            // paused, and any request wakes it
+  std::shared_ptr<Activity> activity;  // requests are counted there; nullptr: nobody counts
 };
 using RoutePtr = std::shared_ptr<const Route>;
 

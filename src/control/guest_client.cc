@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/guest_client.h"
 
+#include <algorithm>
+
+#include <boost/json.hpp>
+
 #include "async/within.h"
 #include "base/bytes.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "net/tcp.h"
+#include "store/codec.h"
 
 namespace atl::control {
 namespace {
@@ -14,8 +19,13 @@ namespace {
 constexpr Steady::duration kUpLimit = std::chrono::seconds(10);
 constexpr Steady::duration kInternalLimit = std::chrono::seconds(10);
 constexpr std::size_t kMaxAnswer = 4096;
+constexpr std::size_t kMaxEnvironment = 4 << 20;  // what /init takes
 // A pool sandbox may wait long for its tenant; its connection should still be warm then.
 constexpr Steady::duration kKeepIdle = std::chrono::minutes(10);
+
+constexpr std::uint64_t kMaxTold = 1u << 31;
+constexpr std::size_t kMaxToldCommand = 256;
+constexpr std::uint64_t kMaxQuiet = 1000ull * 3600 * 24 * 365;
 
 std::string_view view_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -35,6 +45,28 @@ std::string init_body(const GuestIdentity& identity) {
       json_quote(identity.sandbox), json_quote(identity.template_id), json_quote(identity.team), environment,
       json_quote(identity.access_token.reveal()), json_quote(identity.user), json_quote(identity.workdir),
       identity.now.ms, base64_encode(view_of(random_key())), identity.generation);
+}
+
+std::uint64_t number_in(const boost::json::object& object, const char* key, std::uint64_t most) {
+  const boost::json::value* value = object.if_contains(key);
+  if (!value || !value->is_int64() || value->get_int64() < 0) return 0;
+  return std::min(static_cast<std::uint64_t>(value->get_int64()), most);
+}
+
+Result<GuestActivity> parse_activity(const std::string& text) {
+  boost::system::error_code failure;
+  boost::json::value value = boost::json::parse(text, failure);
+  if (failure || !value.is_object())
+    return make_error(Code::kUnavailable, "the guest daemon's answer is no JSON object");
+  const boost::json::object& object = value.get_object();
+  GuestActivity out;
+  out.processes = static_cast<std::uint32_t>(number_in(object, "processes", kMaxTold));
+  out.pid = static_cast<std::uint32_t>(number_in(object, "pid", kMaxTold));
+  const boost::json::value* command = object.if_contains("command");
+  if (command && command->is_string() && command->get_string().size() <= kMaxToldCommand)
+    out.command = printable(std::string_view(command->get_string()));
+  out.quiet = Millis(number_in(object, "quietMs", kMaxQuiet));
+  return out;
 }
 
 Error unreachable(Error cause) {
@@ -82,17 +114,23 @@ Task<Result<void>> GuestClient::wait_until_up() {
   co_return success();
 }
 
-Task<Result<http::Answer>> GuestClient::post(std::string path, std::string body) {
+Task<Result<http::Answer>> GuestClient::call(const char* method, std::string path, std::string body) {
   http::RequestHead request;
-  request.method = "POST";
-  request.target = path;
+  request.method = method;
+  request.target = std::move(path);
+  co_return co_await call(std::move(request), std::move(body), kMaxAnswer);
+}
+
+Task<Result<http::Answer>> GuestClient::call(http::RequestHead request, std::string body, std::size_t most) {
   request.authority = "guest";
   request.headers.add("x-atoll-internal", token_);
-  request.headers.add("content-type", "application/json");
-  request.has_body = true;
-  request.content_length = body.size();
+  if (!body.empty()) {
+    request.headers.add("content-type", "application/json");
+    request.has_body = true;
+    request.content_length = body.size();
+  }
   co_return co_await async::within(kInternalLimit, "guest daemon",
-                                   http::fetch(client_, request, std::move(body), kMaxAnswer));
+                                   http::fetch(client_, std::move(request), std::move(body), most));
 }
 
 Task<Result<void>> GuestClient::init(GuestIdentity identity) {
@@ -119,6 +157,28 @@ Task<Result<void>> GuestClient::freeze(bool stop) {
   if (answer->head.status != 204)
     co_return unreachable(make_error(Code::kUnavailable, "freeze answered {}", answer->head.status));
   co_return success();
+}
+
+Task<Result<GuestActivity>> GuestClient::activity() {
+  auto answer = co_await call("GET", "/activity", std::string());
+  if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status != 200)
+    co_return unreachable(make_error(Code::kUnavailable, "activity answered {}", answer->head.status));
+  co_return parse_activity(answer->body);
+}
+
+Task<Result<model::StringMap>> GuestClient::environment(Secret access_token) {
+  http::RequestHead request;
+  request.method = "GET";
+  request.target = "/envs";
+  if (!access_token.empty()) request.headers.add("x-access-token", access_token.reveal());
+  auto answer = co_await call(std::move(request), std::string(), kMaxEnvironment);
+  if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status != 200)
+    co_return unreachable(make_error(Code::kUnavailable, "envs answered {}", answer->head.status));
+  auto environment = store::decode_map(answer->body);
+  if (!environment) co_return unreachable(make_error(Code::kUnavailable, "envs are no JSON object of texts"));
+  co_return environment;
 }
 
 void GuestClient::close() { client_->close_idle(); }

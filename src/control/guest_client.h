@@ -29,6 +29,15 @@ struct GuestIdentity {
   WallTime now;
 };
 
+// What a guest daemon says about work that only it knows of. Hostile: believed, since it only keeps its own
+// sandbox awake or lets it sleep.
+struct GuestActivity {
+  std::uint32_t processes = 0;  // started through the API, services left out
+  std::uint32_t pid = 0;        // of the eldest
+  std::string command;          // its command, printable, at most 256 bytes
+  Millis quiet{};               // since the last of them, and the last request, ended
+};
+
 class GuestClient {
  public:
   GuestClient(http::Connector connector, const model::Key32& internal_token);
@@ -40,10 +49,17 @@ class GuestClient {
   // Tells it that a pause comes: it ends streams, and writes its data out; with `stop` it ends its processes
   // first.
   Task<Result<void>> freeze(bool stop);
+  Task<Result<GuestActivity>> activity();
+  // The variables that each of its processes gets: those of its create and of its template. Hostile.
+  Task<Result<model::StringMap>> environment(Secret access_token);
   void close();
 
  private:
-  Task<Result<http::Answer>> post(std::string path, std::string body);
+  Task<Result<http::Answer>> call(http::RequestHead request, std::string body, std::size_t most);
+  Task<Result<http::Answer>> call(const char* method, std::string path, std::string body);
+  Task<Result<http::Answer>> post(std::string path, std::string body) {
+    return call("POST", std::move(path), std::move(body));
+  }
   std::shared_ptr<http::Client> client_;
   std::string token_;  // hex
 };

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "async/event.h"
+#include "control/activity.h"
 #include "control/directory.h"
 #include "control/guest_client.h"
 #include "control/quota.h"
@@ -27,6 +28,14 @@ struct MetricSample {
   std::uint64_t disk_total = 0;
 };
 
+// CPU time at one moment, of one run of the sandbox.
+struct CpuReading {
+  std::uint64_t us = 0;
+  Steady::time_point at{};
+  std::uint64_t generation = 0;
+  bool known = false;  // there was one before it, so what happened in between is known
+};
+
 // How a sandbox ends: what its row will say.
 struct Ending {
   std::string outcome = model::kOutcomeKilled;
@@ -39,17 +48,24 @@ using StartKeyOf = std::pair<std::int64_t, std::string>;
 
 // One of them.
 struct Live {
-  Live(async::Executor executor, model::SandboxRow r) : row(std::move(r)), changed(std::move(executor)) {}
+  Live(async::Executor executor, const Clock& clock, model::SandboxRow r)
+      : row(std::move(r)), activity(std::make_shared<Activity>(clock)), changed(std::move(executor)) {}
 
   model::SandboxRow row;
   std::uint64_t version = 0;  // grows with each change of the row in memory
   Quota::Place place;
   std::shared_ptr<GuestClient> guest;
   RoutePtr route;
+  std::shared_ptr<Activity> activity;
+  std::optional<CpuReading> usage;   // the last one, while it may sleep
+  bool asking = false;               // its guest daemon is being asked what it does
   std::deque<MetricSample> metrics;  // at most kMaxSamples
   std::uint64_t last_cpu_us = 0;
   std::optional<Steady::time_point> last_cpu_at;
 
+  // Of its create and its template, while this control knows it and it is small: for children of a fork that
+  // is made while nobody can be asked. Never stored.
+  std::optional<model::StringMap> environment;
   bool pooled = false;   // launched for the pool: started with the policy `open`
   bool adopted = false;  // the runner's list or answer has confirmed it: later lists must show it
   bool copying = false;  // its disk is being copied; the next copy waits

@@ -13,6 +13,14 @@ constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
 constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
 constexpr Millis kAgainAfterFailure = std::chrono::seconds(10);  // a pause by the deadline
 
+std::string pause_message(const model::SandboxRow& row) {
+  std::string why;
+  if (row.pause_cause == model::PauseCause::kDeadline) why = " at its deadline";
+  if (row.pause_cause == model::PauseCause::kIdle)
+    why = fmt::format(" after {} s without work", row.lifecycle.idle_timeout.count() / 1000);
+  return fmt::format("sandbox paused{}{}", why, row.rests_in_memory ? "" : ", only its disk is kept");
+}
+
 }  // namespace
 
 bool fate_unknown(const Error& error) {
@@ -31,16 +39,18 @@ Task<Result<void>> SandboxService::pause(std::string tenant, std::string id, Mem
 Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id, Memory memory) {
   CO_TRY(LivePtr live, find_running(tenant, id));
   CO_TRY_VOID(require_tier(live->row.tier));
-  co_return co_await pause_live(live, memory);
+  co_return co_await pause_live(live, memory, model::PauseCause::kAsked);
 }
 
-Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory) {
+Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model::PauseCause cause) {
   while (live->copying && !live->ending) co_await live->changed.wait();
   if (live->row.state != model::State::kRunning || live->ending) co_return ended_meanwhile(live->row.id);
   WallTime deadline = live->row.deadline;
   live->row.rests_in_memory = memory == Memory::kKeep;
   live->row.deadline = clock_.now();
+  live->row.pause_cause = cause;
   deadlines_.erase(live->row.id);
+  close_door(live);
   Step step;
   step.intent = model::Operation::kPause;
   auto moved = co_await move(live, model::State::kPausing, std::move(step));
@@ -89,11 +99,14 @@ Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   }
   Step step;
   step.event = "sandbox.paused";
-  step.message = live->row.rests_in_memory ? "sandbox paused" : "sandbox paused, only its disk is kept";
-  step.data = event_data({{"memory", live->row.rests_in_memory ? "kept" : "lost"}});
+  step.message = pause_message(live->row);
+  step.data = event_data({{"memory", live->row.rests_in_memory ? "kept" : "lost"},
+                          {"cause", model::pause_cause_name(live->row.pause_cause)}});
   CO_TRY_VOID(co_await write_result(live, model::State::kPaused, std::move(step)));
   FAULT("pause.written");
-  log::info("sandbox paused", {{"id", live->row.id}, {"memory", live->row.rests_in_memory}});
+  log::info("sandbox paused", {{"id", live->row.id},
+                               {"memory", live->row.rests_in_memory},
+                               {"cause", model::pause_cause_name(live->row.pause_cause)}});
   co_return success();
 }
 
@@ -173,7 +186,7 @@ Task<> SandboxService::follow_rest(LivePtr live, bool in_memory) {
 void SandboxService::pause_at_deadline(LivePtr live) {
   bool keep = live->row.lifecycle.keep_memory;
   auto task = [](SandboxService* service, LivePtr one, Memory memory) -> Task<> {
-    auto done = co_await service->pause_live(one, memory);
+    auto done = co_await service->pause_live(one, memory, model::PauseCause::kDeadline);
     if (!done)
       log::warn("not paused at its deadline", {{"id", one->row.id}, {"what", done.error().message()}});
   };

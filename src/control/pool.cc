@@ -162,7 +162,7 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, P
   if (!build) co_return make_error(Code::kNotFound, "build {} is gone", key.build);
   CO_TRY_VOID(room_.check(creating_));
   CO_TRY(auto place, quota_->reserve(std::string(), amounts_of(build->limits), {}));
-  auto live = std::make_shared<Live>(executor_, model::SandboxRow());
+  auto live = std::make_shared<Live>(executor_, clock_, model::SandboxRow());
   live->place = std::move(place);
   live->pooled = true;
   live->row.id = model::new_sandbox_id();

@@ -78,7 +78,7 @@ void SandboxService::adopt_place(Live& live) {
 
 // The state alone says what was under way: each passing state has one operation.
 void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
-  auto live = std::make_shared<Live>(executor_, std::move(row));
+  auto live = std::make_shared<Live>(executor_, clock_, std::move(row));
   live->row.owner_epoch = epoch_;
   bool on_disk = !live->row.rests_in_memory && rests_or_turns(live->row.state);
   adopt_place(*live);
@@ -93,6 +93,7 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   switch (live->row.state) {
     case model::State::kRunning:
       live->adopted = true;
+      restore_activity(*live);
       adopt_running(live);
       return;
     case model::State::kPaused:
@@ -183,7 +184,7 @@ void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed
       model::SandboxRow row;
       row.id = id;
       row.generation = item.generation;
-      auto orphan = std::make_shared<Live>(executor_, std::move(row));
+      auto orphan = std::make_shared<Live>(executor_, clock_, std::move(row));
       scope_.spawn("stop orphan " + id, stop_orphan(orphan));
       continue;
     }

@@ -114,6 +114,8 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!told) co_return co_await undo_resume(live, std::move(told).error());
   live->row.started_at = clock_.now();
+  live->activity->saw_none(Millis(0));  // who was just woken is not idle
+  live->row.active_steady_ms = steady_ms();
   Step step;
   step.event = "sandbox.resumed";
   step.message = "sandbox resumed";

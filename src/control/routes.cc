@@ -9,8 +9,10 @@
 namespace atl::control {
 namespace {
 
-RoutePtr make_route(const model::SandboxRow& row) {
+std::shared_ptr<Route> make_route(const Live& live) {
+  const model::SandboxRow& row = live.row;
   auto route = std::make_shared<Route>();
+  route->activity = live.activity;
   route->sandbox = row.id;
   route->generation = row.generation;
   route->state = row.state;
@@ -29,13 +31,20 @@ constexpr std::size_t kMaxExpiration = 20;  // digits of a time
 }  // namespace
 
 void SandboxService::show_state(const LivePtr& live) {
-  live->route = make_route(live->row);
+  live->route = make_route(*live);
   StartKey key(live->row.started_at.ms, live->row.id);
   auto& index = listed_[live->row.tenant];
   if (live->listed_as) index.erase(*live->listed_as);
   index.emplace(key, live);
   live->listed_as = std::move(key);
   live->changed.notify_all();
+}
+
+void SandboxService::close_door(const LivePtr& live) {
+  if (!live->route) return;
+  auto route = make_route(*live);
+  route->state = model::State::kPausing;
+  live->route = std::move(route);
 }
 
 void SandboxService::publish(const LivePtr& live) {

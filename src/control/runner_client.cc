@@ -261,6 +261,17 @@ Task<Result<wire::StatsReply>> RunnerClient::stats(std::string sandbox, std::uin
   co_return co_await call<wire::StatsReply>(request, wire::Type::kStats, wire::Type::kStatsReply, kQuick);
 }
 
+Task<Result<std::vector<std::uint64_t>>> RunnerClient::usage(std::vector<std::string> sandboxes) {
+  if (sandboxes.size() > wire::kUsageBatch)
+    co_return make_error(Code::kInvalid, "at most {} sandboxes at once", wire::kUsageBatch);
+  wire::UsageRequest request{};
+  request.count = static_cast<std::uint32_t>(sandboxes.size());
+  for (std::size_t i = 0; i < sandboxes.size(); ++i) request.sandbox[i].set(sandboxes[i]);
+  CO_TRY(auto reply,
+         co_await call<wire::UsageReply>(request, wire::Type::kUsage, wire::Type::kUsageReply, kQuick));
+  co_return std::vector<std::uint64_t>(reply.cpu_us, reply.cpu_us + sandboxes.size());
+}
+
 Task<Result<void>> RunnerClient::network(std::string sandbox, std::uint64_t generation,
                                          model::NetworkRules rules) {
   if (rules.allow.size() > model::kMaxNetworkRules || rules.deny.size() > model::kMaxNetworkRules) {

@@ -47,6 +47,9 @@ class RunnerClient {
   Task<Result<wire::StopReply>> stop_sandbox(std::string sandbox, std::uint64_t generation);
   Task<Result<std::vector<wire::ListReply>>> list();
   Task<Result<wire::StatsReply>> stats(std::string sandbox, std::uint64_t generation);
+  // CPU time in us of up to wire::kUsageBatch sandboxes, in the order of the names; wire::kUsageUnknown for
+  // one that is not there.
+  Task<Result<std::vector<std::uint64_t>>> usage(std::vector<std::string> sandboxes);
   Task<Result<void>> network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules);
   Task<Result<void>> forget_build(std::string build);
   Task<Result<wire::SnapshotReply>> snapshot(std::string sandbox, std::uint64_t generation,

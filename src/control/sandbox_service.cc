@@ -16,6 +16,7 @@ namespace {
 // A request to the runner has a deadline from when it is sent, so few are sent at a time.
 constexpr std::size_t kParallelStarts = 16;
 constexpr std::size_t kParallelStops = 16;
+constexpr std::size_t kParallelAsks = 16;
 constexpr std::size_t kParallelCopies = 2;  // half of the runner's workers
 constexpr Steady::duration kMaxTimerWait = std::chrono::seconds(60);
 constexpr Steady::duration kGrace = std::chrono::seconds(5);  // for creates under way at shutdown
@@ -57,6 +58,7 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       stopped_(executor),
       starts_(executor, kParallelStarts),
       stops_(executor, kParallelStops),
+      asks_(executor, kParallelAsks),
       copies_(executor, kParallelCopies),
       snapshots_(db, clock),
       quota_(std::make_shared<Quota>(host_limit(options_))),
@@ -79,6 +81,7 @@ void SandboxService::start() {
   scope_.spawn("deadlines", deadline_loop());
   scope_.spawn("pool", refill_loop());
   scope_.spawn("metrics", metrics_loop());
+  scope_.spawn("idle", idle_loop());
   scope_.spawn("prune", prune_loop());
 }
 
@@ -204,6 +207,7 @@ void SandboxService::set_deadline(Live& live, Millis from_now) {
 Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout,
                                                       Extend extend) {
   CO_TRY(LivePtr live, find_running(tenant, id));
+  live->activity->saw_none(Millis(0));
   bool shorter = steady_ms() + timeout.count() <= live->row.deadline_steady_ms;
   if (extend == Extend::kExtendOnly && shorter) co_return SandboxView(live, &live->row);
   auto before = std::make_pair(live->row.deadline, live->row.deadline_steady_ms);
@@ -297,7 +301,7 @@ bool SandboxService::busy() const {
   if (comparing_ || creating_ > 0 || status().ending > 0) return true;
   auto turns = [](const auto& entry) {
     model::State state = entry.second->row.state;
-    return state == model::State::kPausing || state == model::State::kResuming;
+    return state == model::State::kPausing || state == model::State::kResuming || entry.second->asking;
   };
   return std::any_of(live_.begin(), live_.end(), turns) ||
          std::any_of(pools_.begin(), pools_.end(),

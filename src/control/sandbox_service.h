@@ -45,11 +45,14 @@ struct CreateSpec {
   Millis timeout{};
   model::StringMap metadata;
   model::StringMap envs;
+  bool keep_environment = false;  // the disk that it starts from has it: instead of `envs`
   enum class Secured : bool { kNo, kYes };
   Secured secured = Secured::kYes;
   model::NetworkRules network;
   model::Ingress ingress;
   model::Lifecycle lifecycle;
+  std::optional<Millis> idle_timeout;  // without it the template's; 0: none
+  std::optional<bool> auto_resume;     // without it: when the sandbox may fall asleep
 };
 
 using SandboxView = std::shared_ptr<const model::SandboxRow>;
@@ -120,6 +123,13 @@ class SandboxService final : public Directory {
   // Replaces the deadline, or with kExtendOnly moves it only further away. Zero ends the sandbox now.
   enum class Extend : bool { kReplace, kExtendOnly };
   Task<Result<SandboxView>> set_timeout(std::string tenant, std::string id, Millis timeout, Extend extend);
+  // After how long without work it pauses; 0: it does not. `auto_resume` as of CreateSpec.
+  Task<Result<SandboxView>> set_idle_timeout(std::string tenant, std::string id, Millis idle_timeout,
+                                             std::optional<bool> auto_resume);
+  // Why it is awake or asleep. The first is what was last seen, which for processes may be a minute ago; the
+  // second asks its guest daemon where that matters.
+  Wakefulness wakefulness(const std::string& id) const;
+  Task<Result<Wakefulness>> ask_wakefulness(std::string tenant, std::string id);
   // Brings it to rest; kConflict unless it runs. With kLose only its disk is kept.
   enum class Memory : bool { kLose, kKeep };
   Task<Result<void>> pause(std::string tenant, std::string id, Memory memory);
@@ -163,6 +173,7 @@ class SandboxService final : public Directory {
 
   // What the background tasks do, one step at a time; public for tests that drive the clock.
   void fire_deadlines();
+  Task<> watch_work();
   Task<> sample_metrics();
   void fill_pools();
   Task<> prune();
@@ -221,6 +232,7 @@ class SandboxService final : public Directory {
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot);
   Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
+  static void remember_environment(Live& live, const model::StringMap& environment);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
   // isolation.cc
@@ -246,6 +258,7 @@ class SandboxService final : public Directory {
   Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, std::string snapshot);
   Task<Result<void>> remove_copy(SnapshotPtr snapshot);
   Task<Result<void>> delete_now(SnapshotUse use);
+  Task<Result<void>> hand_down_environment(LivePtr live, CreateSpec& child) const;
   Task<Result<Children>> fork_now(ForkSpec spec);
   Task<> fork_child(std::shared_ptr<Forking> forking, std::size_t index);
   Task<Result<Collected>> collect_now();
@@ -255,7 +268,7 @@ class SandboxService final : public Directory {
 
   // pausing.cc
   Task<Result<void>> pause_now(std::string tenant, std::string id, Memory memory);
-  Task<Result<void>> pause_live(LivePtr live, Memory memory);
+  Task<Result<void>> pause_live(LivePtr live, Memory memory, model::PauseCause cause);
   Task<Result<void>> finish_pause(LivePtr live);
   Task<Result<void>> undo_pause(LivePtr live, Error why);
   Task<> keep_at_rest(LivePtr live);
@@ -264,6 +277,20 @@ class SandboxService final : public Directory {
   Task<Result<void>> rest_in_runner(LivePtr live);
   Task<Result<void>> write_result(LivePtr live, model::State to, Step step);
   void pause_at_deadline(LivePtr live);
+
+  // idle.cc
+  std::vector<LivePtr> idle_candidates() const;
+  Task<> read_usage(std::vector<LivePtr> batch);
+  void look_at(const LivePtr& live);
+  Task<> ask_then_sleep(LivePtr live);
+  Task<bool> ask(LivePtr live);
+  Task<> write_activity(std::vector<LivePtr> all);
+  static Millis activity_lag(const Live& live);
+  void restore_activity(Live& live) const;
+  Steady::duration round_length() const;
+  Task<> idle_loop();
+  static Wakefulness asleep(const model::SandboxRow& row);
+  static void set_waking(model::Lifecycle& lifecycle, std::optional<bool> said);
 
   // resuming.cc
   Task<Result<Connected>> connect_now(std::string tenant, std::string id, Millis timeout, Memory memory);
@@ -318,6 +345,7 @@ class SandboxService final : public Directory {
   void take_start_reply(Live& live, const wire::StartReply& reply);
   void publish(const LivePtr& live);     // reachable, listed, with a deadline
   void show_state(const LivePtr& live);  // listed, and known to ingress in the state that it has
+  void close_door(const LivePtr& live);  // later requests are not let in; those under way go on
   void break_off(const LivePtr& live);   // the connections into it
   void unpublish(const LivePtr& live);   // the opposite; connections into it are broken off
   void set_deadline(Live& live, Millis from_now);
@@ -343,6 +371,7 @@ class SandboxService final : public Directory {
   async::Event stopped_;
   async::Gate starts_;  // requests to the runner at a time; the rest waits here, not in its queue
   async::Gate stops_;
+  async::Gate asks_;    // of guest daemons, which may be slow
   async::Gate copies_;  // of disks, which keep a worker of the runner busy for long
 
   std::uint64_t epoch_ = 0;

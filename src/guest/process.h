@@ -28,6 +28,7 @@ struct ProcessConfig {
   std::map<std::string, std::string> environment;
   std::string directory;  // as asked, may be empty
   std::string tag;
+  bool service = false;  // our extension: that it runs is no work, so the sandbox may sleep
 };
 
 // Why a process is no more.
@@ -187,6 +188,8 @@ class ProcessTable {
   // Takes what waitpid(2) said about any child.
   void on_exit(pid_t pid, int wait_status);
   std::size_t starting() const { return starting_; }
+  // When one that is no service started or ended last.
+  Steady::time_point last_change() const { return last_change_; }
   // The deadlines of processes stand still from one to the other: a paused sandbox must not find them passed.
   void hold_clocks();
   void release_clocks();
@@ -225,6 +228,7 @@ class ProcessTable {
   std::unordered_map<pid_t, EarlyExit> early_exits_;  // seen while a start was under way; one per pid at most
   std::uint64_t exits_ = 0;
   std::size_t starting_ = 0;
+  Steady::time_point last_change_ = Steady::now();
   std::optional<Steady::time_point> held_since_;
 };
 

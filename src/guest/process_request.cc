@@ -97,6 +97,10 @@ Result<StartRequest> parse_start(const object& message) {
     out.config.directory = process->text("cwd");
   }
   out.config.tag = fields.text("tag");
+  // Clients that know no fields of ours say it with a variable.
+  auto variable = out.config.environment.find("ATOLL_SERVICE");
+  bool said = variable != out.config.environment.end() && variable->second == "1";
+  out.config.service = fields.boolean("service") || said;
   out.terminal = read_terminal(fields);
   out.stdin_open = fields.boolean("stdin", true);
   out.offsets = fields.boolean("offsets");

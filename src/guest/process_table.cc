@@ -40,6 +40,7 @@ ProcessPtr ProcessTable::admit(Start start, Spawned spawned, Before before) {
   auto process = std::make_shared<Process>(executor_, std::move(start.config), std::move(spawned),
                                            before.oom_kills, subscriber_stall_);
   alive_[pid] = process;
+  if (!process->config().service) last_change_ = Steady::now();
   share_memory();
   for (auto& output : process->outputs_) scope_.spawn("process output", process->pump(process, output));
   process->deadline_ = start.deadline;
@@ -58,6 +59,7 @@ void ProcessTable::on_exit(pid_t pid, int wait_status) {
   }
   ProcessPtr process = found->second;
   alive_.erase(found);
+  if (!process->config().service) last_change_ = Steady::now();
   if (retained_.empty()) scope_.spawn("process retention", retire());
   retained_.push_back({process, Steady::now() + kRetention});
   make_room();

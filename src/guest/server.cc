@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "guest/access.h"
+#include "guest/activity.h"
 #include "guest/files_api.h"
 #include "guest/filesystem_service.h"
 #include "guest/init.h"
@@ -31,6 +32,21 @@ class Counted {
 
  private:
   std::size_t& count_;
+};
+
+// A request of a client.
+class ClientRequest {
+ public:
+  explicit ClientRequest(Guest& guest) : guest_(guest) { ++guest_.requests; }
+  ~ClientRequest() {
+    --guest_.requests;
+    guest_.last_request = Steady::now();
+  }
+  ClientRequest(const ClientRequest&) = delete;
+  ClientRequest& operator=(const ClientRequest&) = delete;
+
+ private:
+  Guest& guest_;
 };
 
 Task<> respond_empty(Exchange& exchange) {
@@ -101,6 +117,7 @@ Task<> Server::handle(Exchange& exchange) {
   std::string path(exchange.request().path());
   const http::Headers& headers = exchange.request().headers;
   if (co_await serve_internal(exchange, path)) co_return;
+  ClientRequest counted(guest_);
   if (path == "/health" && exchange.request().method == "GET") {
     co_await respond_empty(exchange);
     co_return;
@@ -120,7 +137,7 @@ Task<> Server::handle(Exchange& exchange) {
 Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   const http::RequestHead& request = exchange.request();
   if (!is_internal(request.headers, guest_.options.internal_token)) {
-    bool known = path == "/init" || path == "/freeze" || request.method == "CONNECT";
+    bool known = path == "/init" || path == "/freeze" || path == "/activity" || request.method == "CONNECT";
     if (known) co_await respond_error(exchange, 404, "no such path here");
     co_return known;
   }
@@ -134,6 +151,10 @@ Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   }
   if (path == "/freeze" && request.method == "POST") {
     co_await serve_freeze(guest_, exchange);
+    co_return true;
+  }
+  if (path == "/activity" && request.method == "GET") {
+    co_await respond_json(exchange, 200, activity_json(guest_));
     co_return true;
   }
   co_return false;

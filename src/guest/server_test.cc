@@ -94,6 +94,14 @@ TEST_F(GuestServer, TheEnvironmentOfACreateIsOnTheDiskAtOnceAndThatOfTheDisksPar
   EXPECT_FALSE(fs::exists(path("kept")));
 }
 
+TEST_F(GuestServer, TheEnvironmentOfAnotherSandboxIsNotLeftOnTheDisk) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  write("kept", R"({"envs":{"A":"1"}})");
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1,"envs":{"B":"2"}})").head.status, 204);
+  EXPECT_EQ(call("GET", "/envs").body, R"({"B":"2"})");
+  EXPECT_FALSE(fs::exists(path("kept")));
+}
+
 TEST_F(GuestServer, DeadlinesOfProcessesStandStillWhileItRests) {
   http::Headers internal{{"x-atoll-internal", kInternal}};
   EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);

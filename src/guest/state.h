@@ -51,7 +51,9 @@ struct Guest {
   ProcessTable processes;
   WatchTable watches;
   Rest rest;
-  std::size_t transfers = 0;  // uploads and downloads under way
+  std::size_t transfers = 0;                        // uploads and downloads under way
+  std::size_t requests = 0;                         // of clients under way
+  Steady::time_point last_request = Steady::now();  // that ended
 };
 
 // The user of that name; empty means the default user. Blocks on the disk. kUnauthenticated for an unknown

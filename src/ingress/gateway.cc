@@ -18,8 +18,12 @@ constexpr std::size_t kShortAnswer = 16 * 1024;  // bytes of an answer that is s
 // One request is counted and reachable by sandbox_gone for as long as this lives.
 class Registration {
  public:
-  Registration(std::shared_ptr<SandboxLinks> links, Flow& flow, std::size_t& active)
-      : links_(std::move(links)), place_(links_->flows.insert(links_->flows.end(), &flow)), active_(active) {
+  Registration(std::shared_ptr<SandboxLinks> links, Flow& flow, std::size_t& active,
+               std::shared_ptr<control::Activity> activity)
+      : links_(std::move(links)),
+        place_(links_->flows.insert(links_->flows.end(), &flow)),
+        active_(active),
+        work_(std::move(activity)) {
     ++active_;
   }
   Registration(const Registration&) = delete;
@@ -33,6 +37,7 @@ class Registration {
   std::shared_ptr<SandboxLinks> links_;
   std::list<Flow*>::iterator place_;
   std::size_t& active_;
+  control::Activity::Request work_;
 };
 
 // Ends only by cancellation.
@@ -230,7 +235,7 @@ Task<> Gateway::handle(http::Exchange& exchange) {
   auto admission = std::get<Admission>(std::move(verdict));
   auto links = links_of(*admission.route);
   Flow flow(exchange);
-  Registration registration(links, flow, active_);
+  Registration registration(links, flow, active_, admission.route->activity);
   co_await forward(flow, *links, admission);
 }
 

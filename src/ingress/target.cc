@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxIdLength = 64;
 constexpr int kMaxDecodeRounds = 4;
-constexpr std::array<std::string_view, 6> kInternalSegments = {"init",     "freeze",   "unfreeze",
+constexpr std::array<std::string_view, 7> kInternalSegments = {"activity", "init",     "freeze", "unfreeze",
                                                                "collapse", "fsfreeze", "fsthaw"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

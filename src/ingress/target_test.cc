@@ -130,10 +130,10 @@ TEST(Route, FindsSignedUrlsOnlyWhereNothingNamesASandbox) {
 
 TEST(InternalPath, IsFoundHoweverItIsSpelled) {
   for (const char* path :
-       {"/init",     "/init/",      "//init",    "/./init",   "/x/../init",      "/%69nit",
-        "/INIT",     "/init;a=b",   "/%2e/init", "/%2Finit",  "\\init",          "/%5cinit",
-        "/%2569nit", "/%252569nit", "/freeze",   "/unfreeze", "/collapse",       "/fsfreeze",
-        "/fsthaw",   "/../init",    "/init/x",   "/init%20",  "/x/%2e%2e/freeze"}) {
+       {"/init",     "/init/",      "//init",    "/./init",   "/x/../init", "/%69nit",
+        "/INIT",     "/init;a=b",   "/%2e/init", "/%2Finit",  "\\init",     "/%5cinit",
+        "/%2569nit", "/%252569nit", "/freeze",   "/activity", "/unfreeze",  "/collapse",
+        "/fsfreeze", "/fsthaw",     "/../init",  "/init/x",   "/init%20",   "/x/%2e%2e/freeze"}) {
     EXPECT_TRUE(is_internal_path(path)) << path;
   }
   for (const char* path :

@@ -18,6 +18,14 @@ bool valid_name(std::string_view text, std::string_view extra) {
 
 std::string_view role_name(Role role) { return role == Role::kAdmin ? "admin" : "member"; }
 
+std::string_view pause_cause_name(PauseCause cause) {
+  switch (cause) {
+    case PauseCause::kDeadline: return "deadline";
+    case PauseCause::kIdle: return "idle";
+    default: return "asked";
+  }
+}
+
 bool valid_uuid(std::string_view text) {
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {

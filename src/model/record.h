@@ -37,11 +37,16 @@ struct Ingress {
 struct Lifecycle {
   enum class OnTimeout : std::uint8_t { kKill, kPause };
   OnTimeout on_timeout = OnTimeout::kKill;
-  bool keep_memory = true;   // at a pause by the deadline
+  bool keep_memory = true;   // at a pause by the deadline or for want of work
   bool auto_resume = false;  // by traffic from outside
   Millis timeout{300'000};   // as asked at create; that of a sandbox that traffic wakes
+  Millis idle_timeout{0};    // without work for so long, it pauses; 0: it does not
   bool operator==(const Lifecycle&) const = default;
 };
+
+// Why a sandbox was brought to rest.
+enum class PauseCause : std::uint8_t { kAsked, kDeadline, kIdle };
+std::string_view pause_cause_name(PauseCause cause);  // "asked", "deadline", "idle"
 
 struct SandboxRow {
   std::string id;
@@ -72,12 +77,16 @@ struct SandboxRow {
   // hold secrets.
   std::string user;
   std::string workdir;
+  PauseCause pause_cause = PauseCause::kAsked;  // of the last pause
   WallTime created_at;
   WallTime started_at;
   WallTime deadline;  // while it is paused: when that was
   // The same deadline on the monotonic clock of this boot, in ms. What runs never outlives the boot it was
   // started in, so this one is exact after a restart, whatever happened to the wall clock.
   std::int64_t deadline_steady_ms = 0;
+  // About when it last had work, on the same clock: behind the truth by up to a quarter of its
+  // idle timeout, so that a busy sandbox is not written at each request.
+  std::int64_t active_steady_ms = 0;
   WallTime ended_at;
   std::string outcome;
   std::string reason;  // for people; empty unless something went wrong
@@ -126,6 +135,7 @@ struct Build {
   std::string workdir = "/home/user";
   StringMap envs;
   Limits limits;
+  Millis idle_timeout{0};  // of sandboxes whose create names none; 0: they do not pause for want of work
   WallTime created_at;
 };
 

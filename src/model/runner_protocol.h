@@ -40,6 +40,8 @@ enum class Type : std::uint16_t {
   kDropSnapshot = 12,   // SnapshotRef -> Done: remove a stored copy; one that is not there is fine
   kListSnapshots = 13,  // Empty -> one SnapshotListReply per copy, then one with last = 1 and no snapshot
 
+  kUsage = 14,  // UsageRequest -> UsageReply: CPU time of many sandboxes at once
+
   // replies
   kHelloReply = 101,
   kStartReply = 102,
@@ -49,6 +51,7 @@ enum class Type : std::uint16_t {
   kDone = 106,  // Done: success or error of requests without an answer of their own
   kSnapshotReply = 107,
   kSnapshotListReply = 108,
+  kUsageReply = 109,
   // events
   kExited = 201,  // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
 };
@@ -214,6 +217,25 @@ struct StatsReply {
   std::uint32_t oom_kills;
 };
 
+inline constexpr std::size_t kUsageBatch = 64;
+
+// Sandboxes by name, the first `count` of them.
+struct UsageRequest {
+  Header header;
+  std::uint32_t count;
+  std::uint32_t pad;
+  Text<24> sandbox[kUsageBatch];
+};
+
+inline constexpr std::uint64_t kUsageUnknown = ~0ull;
+
+// In the same order: CPU time since the start, or kUsageUnknown.
+struct UsageReply {
+  Header header;
+  Status status;
+  std::uint64_t cpu_us[kUsageBatch];
+};
+
 struct NetworkRequest {
   Header header;
   Text<24> sandbox;
@@ -290,6 +312,7 @@ static_assert(kIsMessage<StartRequest> && kIsMessage<StartReply> && kIsMessage<N
               kIsMessage<ListReply>);
 inline constexpr std::size_t kMaxMessage = 2048;
 static_assert(sizeof(NetworkRequest) <= kMaxMessage && sizeof(ListReply) <= kMaxMessage &&
-              sizeof(HelloReply) <= kMaxMessage);
+              sizeof(HelloReply) <= kMaxMessage && sizeof(UsageRequest) <= kMaxMessage &&
+              sizeof(UsageReply) <= kMaxMessage);
 
 }  // namespace atl::model::wire

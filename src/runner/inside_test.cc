@@ -215,6 +215,33 @@ TEST_F(InsideTest, StatsTellTheTruth) {
   EXPECT_GE(stats->processes, 1u);
 }
 
+TEST_F(InsideTest, CpuTimeOfManyIsToldAtOnce) {
+  start();
+  sh("i=0; while test $i -lt 20000; do i=$((i+1)); done");
+  wire::UsageRequest request{};
+  request.count = 3;
+  request.sandbox[0].set(World::id('b'));
+  request.sandbox[1].set(World::id('a'));
+  request.sandbox[2].set("../../cgroup");
+  client_->send(request, wire::Type::kUsage);
+  auto usage = client_->receive<wire::UsageReply>(wire::Type::kUsageReply);
+  ASSERT_TRUE(usage && usage->status.ok == 1);
+  EXPECT_EQ(usage->cpu_us[0], wire::kUsageUnknown);
+  EXPECT_EQ(usage->cpu_us[2], wire::kUsageUnknown);
+  wire::SandboxRef ref{};
+  ref.sandbox.set(World::id('a'));
+  client_->send(ref, wire::Type::kStats);
+  auto stats = client_->receive<wire::StatsReply>(wire::Type::kStatsReply);
+  ASSERT_TRUE(stats);
+  EXPECT_GT(usage->cpu_us[1], 1000u);
+  EXPECT_LE(usage->cpu_us[1], stats->cpu_us) << "the later look";
+  request.count = wire::kUsageBatch + 1;
+  client_->send(request, wire::Type::kUsage);
+  usage = client_->receive<wire::UsageReply>(wire::Type::kUsageReply);
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->status.ok, 0);
+}
+
 TEST_F(InsideTest, GuestDaemonsProgramCannotBeChanged) {
   start();
   EXPECT_THAT(sh("echo x > /proc/1/exe"), Not(IsEmpty()));

@@ -45,6 +45,7 @@ std::size_t request_size(std::uint16_t type) {
     case wire::Type::kPause: return sizeof(wire::PauseRequest);
     case wire::Type::kStop:
     case wire::Type::kStats: return sizeof(wire::SandboxRef);
+    case wire::Type::kUsage: return sizeof(wire::UsageRequest);
     case wire::Type::kNetwork: return sizeof(wire::NetworkRequest);
     case wire::Type::kCapacity: return sizeof(wire::CapacityRequest);
     case wire::Type::kForget: return sizeof(wire::BuildRef);

@@ -141,6 +141,7 @@ void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrive
     case wire::Type::kStop: return answer(stop(read_as<wire::SandboxRef>(bytes)));
     case wire::Type::kList: return list(read_as<wire::Empty>(bytes), send);
     case wire::Type::kStats: return answer(stats(read_as<wire::SandboxRef>(bytes)));
+    case wire::Type::kUsage: return answer(usage(read_as<wire::UsageRequest>(bytes)));
     case wire::Type::kNetwork: return answer(network(read_as<wire::NetworkRequest>(bytes)));
     case wire::Type::kCapacity: return answer(capacity(read_as<wire::CapacityRequest>(bytes)));
     case wire::Type::kPause: return answer(pause(read_as<wire::PauseRequest>(bytes)));
@@ -442,6 +443,23 @@ Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply
   reply.disk_used = disk[0];
   reply.disk_total = disk[1];
   return success();
+}
+
+// No lock of a sandbox is taken, so that one that is being stopped or copied keeps nobody waiting; of a name
+// that is not ours nothing is read.
+wire::UsageReply Service::usage(const wire::UsageRequest& request) const {
+  auto reply = reply_to<wire::UsageReply>(request.header, wire::Type::kUsageReply);
+  if (request.count > wire::kUsageBatch) {
+    Result<void> refused = make_error(Code::kInvalid, "more than {} sandboxes at once", wire::kUsageBatch);
+    return finished(reply, refused);
+  }
+  for (std::size_t i = 0; i < request.count; ++i) {
+    std::string id = request.sandbox[i].str();
+    reply.cpu_us[i] = wire::kUsageUnknown;
+    if (!find(id, 0).ok()) continue;
+    if (auto used = parts_.cgroups.cpu_us(id)) reply.cpu_us[i] = *used;
+  }
+  return finished(reply, success());
 }
 
 wire::Done Service::network(const wire::NetworkRequest& request) {

@@ -106,6 +106,7 @@ class Service {
   void list(const model::wire::Empty& request, const Send& send) const;
   bool describe(const std::string& id, model::wire::ListReply& reply) const;
   model::wire::StatsReply stats(const model::wire::SandboxRef& request);
+  model::wire::UsageReply usage(const model::wire::UsageRequest& request) const;
   model::wire::Done network(const model::wire::NetworkRequest& request);
   model::wire::Done capacity(const model::wire::CapacityRequest& request);
   model::wire::Done forget(const model::wire::BuildRef& request);

@@ -15,10 +15,9 @@ constexpr char kColumns[] =
     "access_token,"
     " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
     "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir, "
-    "asked, "
-    "asked_by";
+    "asked, asked_by, idle_timeout_ms, active_steady_ms, pause_cause";
 
-constexpr int kIntentColumn = 40;  // behind all of kColumns
+constexpr int kIntentColumn = 43;  // behind all of kColumns
 
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -78,13 +77,16 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   TRY(auto asked, decode_isolation(row.text(38)));
   if (asked) out.asked.word = *asked;
   out.asked.by = number<model::Asker>(row, 39);
+  out.lifecycle.idle_timeout = Millis(row.integer(40));
+  out.active_steady_ms = row.integer(41);
+  out.pause_cause = number<model::PauseCause>(row, 42);
   return out;
 }
 
 constexpr char kUpsert[] =
     "INSERT INTO sandboxes ({}) VALUES "
     "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
-    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38,?39,?40)"
+    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38,?39,?40,?41,?42,?43)"
     " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, "
     "generation=?8,"
     " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, "
@@ -93,7 +95,8 @@ constexpr char kUpsert[] =
     " traffic_token=?22, metadata=?23, network=?24, created_at=?25, started_at=?26, deadline=?27,"
     " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31, on_timeout=?32, keep_memory=?33, "
     "auto_resume=?34, timeout_ms=?35,"
-    " rests_in_memory=?36, user=?37, workdir=?38, asked=?39, asked_by=?40"
+    " rests_in_memory=?36, user=?37, workdir=?38, asked=?39, asked_by=?40, idle_timeout_ms=?41,"
+    " active_steady_ms=?42, pause_cause=?43"
     " WHERE sandboxes.owner_epoch <= ?9";
 
 }  // namespace
@@ -111,7 +114,8 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
               row.reason, static_cast<int>(row.lifecycle.on_timeout),
               static_cast<int>(row.lifecycle.keep_memory), static_cast<int>(row.lifecycle.auto_resume),
               row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir,
-              std::string(row.asked.word.text()), static_cast<int>(row.asked.by));
+              std::string(row.asked.word.text()), static_cast<int>(row.asked.by),
+              row.lifecycle.idle_timeout.count(), row.active_steady_ms, static_cast<int>(row.pause_cause));
   TRY_VOID(upsert.step());
   if (db.changes() == 0) {
     return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id,
@@ -124,6 +128,14 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
   }
   TRY_VOID(db.run("INSERT OR REPLACE INTO intents VALUES (?,?,?,?)", row.id,
                   static_cast<int>(intent->operation), intent->due.ms, row.owner_epoch));
+  return {};
+}
+
+Result<void> save_activity(Connection& db, const std::vector<ActivityMark>& marks, std::uint64_t epoch) {
+  for (const ActivityMark& mark : marks) {
+    TRY_VOID(db.run("UPDATE sandboxes SET active_steady_ms = ? WHERE id = ? AND owner_epoch <= ?",
+                    mark.active_steady_ms, mark.sandbox, epoch));
+  }
   return {};
 }
 

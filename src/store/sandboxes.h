@@ -15,6 +15,14 @@ namespace atl::store {
 Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
                           const std::optional<model::Intent>& intent);
 
+// When a sandbox last had work, on the monotonic clock.
+struct ActivityMark {
+  std::string sandbox;
+  std::int64_t active_steady_ms = 0;
+};
+// Writes only that, for all of them at once.
+Result<void> save_activity(Connection& db, const std::vector<ActivityMark>& marks, std::uint64_t epoch);
+
 struct StoredSandbox {
   model::SandboxRow row;
   std::optional<model::Intent> intent;

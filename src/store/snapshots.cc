@@ -36,6 +36,7 @@ Result<model::Snapshot> read_row(const Statement& row) {
   out.stored_bytes = number<std::uint64_t>(row, 20);
   out.created_at = {row.integer(21)};
   out.build.created_at = out.created_at;
+  out.build.idle_timeout = Millis(row.integer(22));
   return out;
 }
 
@@ -47,7 +48,7 @@ Result<std::vector<model::Snapshot>> load_snapshots(Connection& db) {
       db.prepare(
           "SELECT id, tenant, state, is_fork, name_space, name, tag, sandbox, tier, build, template, alias,"
           " user, workdir, envs, memory_bytes, cpu_millis, processes, open_files, disk_bytes, stored_bytes,"
-          " created_at FROM snapshots ORDER BY created_at, id"));
+          " created_at, idle_timeout_ms FROM snapshots ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -59,12 +60,12 @@ Result<std::vector<model::Snapshot>> load_snapshots(Connection& db) {
 // Its name comes with update_snapshot(), so that the one that has it keeps it until this one is ready.
 Result<void> insert_snapshot(Connection& db, const model::Snapshot& row) {
   const model::Build& build = row.build;
-  TRY_VOID(db.run("INSERT INTO snapshots VALUES (?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id,
+  TRY_VOID(db.run("INSERT INTO snapshots VALUES (?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id,
                   row.tenant, static_cast<int>(row.state), row.is_fork, row.name_space, row.tag, row.sandbox,
                   static_cast<int>(row.tier), build.id, build.template_id, row.alias, build.user,
                   build.workdir, encode_map(build.envs), build.limits.memory_bytes, build.limits.cpu_millis,
                   build.limits.processes, build.limits.open_files, build.limits.disk_bytes, row.stored_bytes,
-                  row.created_at.ms));
+                  row.created_at.ms, build.idle_timeout.count()));
   return {};
 }
 

@@ -58,7 +58,9 @@ model::SandboxRow row(const std::string& id, std::uint64_t epoch) {
   out.access_token = Secret("token");
   out.internal_token[31] = 7;
   out.deadline = {123};
-  out.lifecycle = {model::Lifecycle::OnTimeout::kPause, false, true, Millis(7)};
+  out.lifecycle = {model::Lifecycle::OnTimeout::kPause, false, true, Millis(7), Millis(9)};
+  out.active_steady_ms = 11;
+  out.pause_cause = model::PauseCause::kIdle;
   out.rests_in_memory = false;
   out.user = "user";
   out.workdir = "/home/user";

@@ -10,7 +10,7 @@ Result<std::vector<model::Build>> load_builds(Connection& db) {
   std::vector<model::Build> out;
   TRY(Statement rows,
       db.prepare("SELECT id, template, user, workdir, envs, memory_bytes, cpu_millis, processes,"
-                 " open_files, disk_bytes, created_at FROM builds ORDER BY created_at, id"));
+                 " open_files, disk_bytes, created_at, idle_timeout_ms FROM builds ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -26,6 +26,7 @@ Result<std::vector<model::Build>> load_builds(Connection& db) {
     build.limits.open_files = static_cast<std::uint32_t>(rows.integer(8));
     build.limits.disk_bytes = static_cast<std::uint64_t>(rows.integer(9));
     build.created_at = {rows.integer(10)};
+    build.idle_timeout = Millis(rows.integer(11));
     out.push_back(std::move(build));
   }
 }
@@ -91,10 +92,10 @@ Result<void> save_template(Connection& db, const model::Template& row) {
 }
 
 Result<void> insert_build(Connection& db, const model::Build& build) {
-  auto done =
-      db.run("INSERT INTO builds VALUES (?,?,?,?,?,?,?,?,?,?,?)", build.id, build.template_id, build.user,
-             build.workdir, encode_map(build.envs), build.limits.memory_bytes, build.limits.cpu_millis,
-             build.limits.processes, build.limits.open_files, build.limits.disk_bytes, build.created_at.ms);
+  auto done = db.run("INSERT INTO builds VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", build.id, build.template_id,
+                     build.user, build.workdir, encode_map(build.envs), build.limits.memory_bytes,
+                     build.limits.cpu_millis, build.limits.processes, build.limits.open_files,
+                     build.limits.disk_bytes, build.created_at.ms, build.idle_timeout.count());
   if (!done && done.error().code() == Code::kExists) {
     return make_error(Code::kExists, "build {} is registered already; builds are immutable", build.id);
   }

@@ -315,11 +315,16 @@ std::uint32_t Cgroups::oom_kills(const std::string& name) const {
   return static_cast<std::uint32_t>(keyed_number(text, "oom_kill"));
 }
 
+std::optional<std::uint64_t> Cgroups::cpu_us(const std::string& name) const {
+  std::string file = cpu_usage_file(name), text = slurp(file);
+  if (text.empty()) return std::nullopt;
+  if (file.ends_with("cpu.stat")) return keyed_number(text, "usage_usec");
+  return parse_number<std::uint64_t>(trim(text.substr(0, text.find('\n')))).value_or(0) / 1000;
+}
+
 CgroupUsage Cgroups::usage(const std::string& name) const {
   CgroupUsage usage;
-  std::string cpu = cpu_usage_file(name);
-  bool microseconds = cpu.ends_with("cpu.stat");
-  usage.cpu_us = microseconds ? keyed_number(slurp(cpu), "usage_usec") : number_in(cpu) / 1000;
+  usage.cpu_us = cpu_us(name).value_or(0);
   std::uint64_t total = number_in(file("memory", name, "memory.usage_in_bytes", "memory.current"));
   std::string stat = slurp(file("memory", name, "memory.stat", "memory.stat"));
   usage.memory_cache = keyed_number(stat, mode_ == CgroupMode::kVersion2 ? "file" : "cache");

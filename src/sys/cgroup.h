@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,8 @@ class Cgroups {
   // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is
   // kConflict.
   Result<void> remove(const std::string& name, Millis timeout) const;
+  // CPU time of all members since the group was made; nullopt when there is no such group. One small file.
+  std::optional<std::uint64_t> cpu_us(const std::string& name) const;
   CgroupUsage usage(const std::string& name) const;  // zeros where the kernel does not say
   std::uint32_t oom_kills(const std::string& name) const;
   // Names of the groups below the parent, in any hierarchy.

@@ -44,6 +44,7 @@ class FakeDirectory : public control::Directory {
     auto route = std::make_shared<control::Route>();
     route->sandbox = kId;
     route->generation = generation;
+    route->activity = std::make_shared<control::Activity>(system_clock());
     route->internal_token = Secret(kInternalToken);
     routes[kId] = route;
     return *route;

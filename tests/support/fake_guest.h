@@ -28,13 +28,13 @@ class FakeGuests {
     };
   }
   Task<> stop() {
-    hold_init = false;
+    hold_init = hold_activity = false;
     released_.notify_all();
     scope_.cancel();
     co_await scope_.join();
   }
   void release() {
-    hold_init = false;
+    hold_init = hold_activity = false;
     released_.notify_all();
   }
 
@@ -44,6 +44,12 @@ class FakeGuests {
   std::map<std::string, std::vector<std::string>> inits;  // bodies by sandbox
   int freeze_status = 204;
   std::map<std::string, std::vector<std::string>> freezes;
+  int activity_status = 200;
+  bool hold_activity = false;                   // the question is not answered until release()
+  std::string hold_for;                         // only of this sandbox, when it is not empty
+  std::map<std::string, std::string> activity;  // answers by sandbox; else: nothing runs
+  std::map<std::string, std::string> envs;      // answers by sandbox; else: none
+  std::size_t asked = 0;                        // for that
   std::size_t waiting = 0;
 
  private:
@@ -75,7 +81,22 @@ class FakeGuests {
       if (body) freezes[id].push_back(*body);
       head.status = freeze_status;
     }
-    (void)co_await exchange.respond(std::move(head), std::string());
+    std::string answer;
+    if (exchange.request().path() == "/envs") {
+      head.status = 200;
+      auto told = envs.find(id);
+      answer = told == envs.end() ? "{}" : told->second;
+    }
+    if (exchange.request().path() == "/activity") {
+      ++asked;
+      ++waiting;
+      while (hold_activity && (hold_for.empty() || hold_for == id)) co_await released_.wait();
+      --waiting;
+      head.status = activity_status;
+      auto told = activity.find(id);
+      answer = told == activity.end() ? R"({"processes":0,"quietMs":86400000})" : told->second;
+    }
+    (void)co_await exchange.respond(std::move(head), std::move(answer));
   }
 
   async::Executor executor_;

@@ -87,9 +87,11 @@ class FakeRunner {
   }
 
   std::map<std::string, Entry> entries;
-  std::map<std::string, std::string> copies;  // stored disks: id, and of which sandbox
-  std::vector<std::string> started_from;      // ids of copies, in the order of the starts
-  std::size_t most_entries = 0;               // at one instant
+  std::map<std::string, std::string> copies;    // stored disks: id, and of which sandbox
+  std::vector<std::string> started_from;        // ids of copies, in the order of the starts
+  std::size_t most_entries = 0;                 // at one instant
+  std::map<std::string, std::uint64_t> cpu_us;  // that a sandbox is said to have used
+  std::size_t usages = 0;                       // requests for that
   std::size_t started = 0;
   std::size_t pauses = 0;
   std::size_t resumes = 0;
@@ -175,6 +177,7 @@ class FakeRunner {
       case wire::Type::kSnapshot: return {bytes_of(snapshot(header, read<wire::SnapshotRequest>(bytes)))};
       case wire::Type::kDropSnapshot: return {bytes_of(drop(header, read<wire::SnapshotRef>(bytes)))};
       case wire::Type::kListSnapshots: return list_copies(header);
+      case wire::Type::kUsage: return {bytes_of(usage(header, read<wire::UsageRequest>(bytes)))};
       case wire::Type::kNetwork: return {bytes_of(network(header, read<wire::NetworkRequest>(bytes)))};
       default: return {bytes_of(reply<wire::Done>(header, wire::Type::kDone))};
     }
@@ -190,6 +193,16 @@ class FakeRunner {
     out.features = features;
     for (const auto& [tier, why] : obstacles) out.obstacle[static_cast<std::size_t>(tier)].set(why);
     out.disk_snapshot_tiers = tiers;
+    return out;
+  }
+
+  wire::UsageReply usage(const wire::Header& header, const wire::UsageRequest& request) {
+    auto out = reply<wire::UsageReply>(header, wire::Type::kUsageReply);
+    ++usages;
+    for (std::size_t i = 0; i < request.count; ++i) {
+      std::string id = request.sandbox[i].str();
+      out.cpu_us[i] = entries.contains(id) ? cpu_us[id] : wire::kUsageUnknown;
+    }
     return out;
   }
 

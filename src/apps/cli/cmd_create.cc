@@ -19,13 +19,15 @@ constexpr char kExamples[] =
     "  id=$(atoll create --lifetime 1h)\n"
     "  atoll exec $id uname -a\n"
     "  atoll kill $id\n"
+    "  # pauses when it had no work for 10 minutes, and wakes on any request\n"
+    "  atoll create --lifetime 24h --idle-timeout 10m\n"
     "  # labelled, with a variable for every command, and without network\n"
     "  atoll create -m task=42 -e MODE=test --no-internet\n"
     "  # for code that nobody has reviewed; refused where nothing strong enough is usable\n"
     "  atoll create --risk medium";
 
 struct Options {
-  std::string template_name = "base", lifetime = "5m", risk, isolation;
+  std::string template_name = "base", lifetime = "5m", risk, isolation, idle_timeout;
   std::vector<std::string> env, metadata;
   bool no_internet = false;
 };
@@ -37,6 +39,7 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
   create.risk = options.risk;
   create.isolation = options.isolation;
   CO_TRY(create.lifetime, parse_duration(options.lifetime));
+  CO_TRY(create.idle_timeout, parse_idle(options.idle_timeout));
   CO_TRY(create.environment, parse_env(options.env));
   CO_TRY(create.metadata, parse_metadata(options.metadata));
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
@@ -65,6 +68,9 @@ void register_create(Commands& commands) {
   app.add_option("-T,--template", options->template_name, "what the sandbox starts from (default: base)")
       ->type_name("NAME");
   app.add_option("--lifetime,--timeout", options->lifetime, "when it is killed (default: 5m)")
+      ->type_name("TIME");
+  app.add_option("--idle-timeout", options->idle_timeout,
+                 "pause it after this time without work; 'off': never (default: as its template says)")
       ->type_name("TIME");
   commands.add_list(app, "-e,--env", "KEY=VALUE", &options->env, "set a variable for every command in it");
   commands.add_list(app, "-m,--metadata", "KEY=VALUE", &options->metadata, "label the sandbox");

@@ -11,6 +11,7 @@
 #include "apps/cli/output.h"
 #include "apps/cli/parse.h"
 #include "apps/cli/registry.h"
+#include "apps/cli/sandbox_api.h"
 #include "apps/cli/shell_quote.h"
 #include "base/text.h"
 
@@ -76,7 +77,7 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
     print_json(sandboxes);
     co_return kExitOk;
   }
-  Table table({"ID", "TEMPLATE", "STATE", "AGE", "LEFT", "LABELS"});
+  Table table({"ID", "TEMPLATE", "STATE", "AGE", "LEFT", "WHY", "LABELS"});
   for (const json::value& sandbox : sandboxes) {
     std::string id = printable(text_at(sandbox, "sandboxID"));
     if (options.quiet) {
@@ -86,7 +87,7 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
     std::string name = text_at(sandbox, "alias", text_at(sandbox, "templateID"));
     table.add({id, printable(name), printable(text_at(sandbox, "state")),
                age_of(text_at(sandbox, "startedAt")), left_until(text_at(sandbox, "endAt")),
-               labels(sandbox)});
+               printable(describe_activity(sandbox, system_clock().now())), labels(sandbox)});
   }
   if (!options.quiet) print_table(table);
   co_return kExitOk;

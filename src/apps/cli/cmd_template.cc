@@ -22,7 +22,7 @@ namespace atl::cli {
 namespace {
 
 struct Options {
-  std::string name, from, user, workdir, memory, disk, cpus;
+  std::string name, from, user, workdir, memory, disk, cpus, idle_timeout;
   IsolationChange isolation;
   std::vector<std::string> env;
   unsigned ready = 0;
@@ -109,6 +109,8 @@ Result<Registration> make_registration(const Options& options) {
   registration.ready = options.ready;
   registration.isolation = options.isolation;
   TRY(registration.environment, parse_env(options.env));
+  TRY(auto idle, parse_idle(options.idle_timeout));
+  registration.idle_timeout = idle.value_or(std::chrono::seconds(0));
   if (!options.memory.empty()) {
     TRY(std::uint64_t bytes, parse_size(options.memory));
     registration.memory_mib = bytes / kMiB;
@@ -198,6 +200,9 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
   app.add_option("--cpus", options->cpus, "cores of a sandbox (default: 2)")->type_name("N");
   app.add_option("--ready", options->ready, "sandboxes kept ready (default: 0)")->type_name("N");
   add_isolation_change(app, options->isolation);
+  app.add_option("--idle-timeout", options->idle_timeout,
+                 "pause its sandboxes after this time without work (default: off)")
+      ->type_name("TIME");
   add_machine_options(commands, app, options->machine, Declare::kPaths);
 }
 

@@ -47,6 +47,14 @@ Result<std::chrono::seconds> parse_duration(std::string_view text) {
   return value;
 }
 
+Result<std::optional<std::chrono::seconds>> parse_idle(std::string_view text) {
+  if (text.empty()) return std::optional<std::chrono::seconds>();
+  if (text == "off") return std::optional(std::chrono::seconds(0));
+  TRY(std::chrono::seconds time, parse_duration(text));
+  if (time.count() > 0) return std::optional(time);
+  return make_error(Code::kInvalid, "an idle time of {} is none; write 'off' for none", printable(text));
+}
+
 Result<std::uint64_t> parse_size(std::string_view text) {
   std::string_view digits = text;
   if (digits.ends_with("iB")) digits.remove_suffix(2);

@@ -15,6 +15,8 @@ namespace atl::cli {
 
 // "90", "90s", "5m", "2h", "1d": whole numbers, seconds without a unit. At most 30 days, never negative.
 Result<std::chrono::seconds> parse_duration(std::string_view text);
+// Of an idle timeout: nothing when it is not named, 0 for "off", else a duration of at least a second.
+Result<std::optional<std::chrono::seconds>> parse_idle(std::string_view text);
 // "512", "512k", "64M", "4G" and the same with "iB": bytes, powers of 1024.
 Result<std::uint64_t> parse_size(std::string_view text);
 // "KEY=VALUE"; a bare "KEY" takes its value from our own environment. Names are [A-Za-z_][A-Za-z0-9_]*.

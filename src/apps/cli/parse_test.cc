@@ -15,6 +15,14 @@ namespace {
 
 using std::chrono::seconds;
 
+TEST(ParseIdle, KnowsOffAndNothing) {
+  EXPECT_FALSE(parse_idle("")->has_value());
+  EXPECT_EQ((*parse_idle("off"))->count(), 0);
+  EXPECT_EQ((*parse_idle("10m"))->count(), 600);
+  EXPECT_FALSE(parse_idle("0").ok());
+  EXPECT_FALSE(parse_idle("soon").ok());
+}
+
 TEST(ParseDuration, TakesUnitsAndPlainSeconds) {
   EXPECT_EQ(parse_duration("90").value(), seconds(90));
   EXPECT_EQ(parse_duration("90s").value(), seconds(90));

@@ -17,11 +17,13 @@ void register_all(Commands& commands) {
   register_cp(commands);
   register_ls(commands);
   register_ps(commands);
+  register_get(commands);
   register_top(commands);
   register_logs(commands);
   register_kill(commands);
   register_pause(commands);
   register_resume(commands);
+  register_idle(commands);
   register_snapshot(commands);
   register_template(commands);
   register_key(commands);

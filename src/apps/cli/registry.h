@@ -23,6 +23,8 @@ void register_logs(Commands& commands);
 void register_ps(Commands& commands);
 void register_top(Commands& commands);
 void register_kill(Commands& commands);
+void register_get(Commands& commands);
+void register_idle(Commands& commands);
 void register_pause(Commands& commands);
 void register_resume(Commands& commands);
 void register_snapshot(Commands& commands);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
+#include "apps/cli/parse.h"
 #include "base/text.h"
 #include "model/sandbox.h"
 
@@ -17,6 +18,7 @@ json::value create_body(const CreateOptions& options) {
   if (!options.internet) body["allow_internet_access"] = false;
   if (!options.risk.empty()) body["risk"] = options.risk;
   if (!options.isolation.empty()) body["isolation"] = options.isolation;
+  if (options.idle_timeout) body["idleTimeout"] = options.idle_timeout->count();
   return body;
 }
 
@@ -39,6 +41,25 @@ void add_isolation_options(CLI::App& app, std::string& risk, std::string& isolat
   app.add_option("--isolation", isolation, "the tier, or a stronger one: container, gvisor or microvm")
       ->type_name("TIER")
       ->check(CLI::IsMember({"container", "gvisor", "microvm"}));
+}
+
+std::string describe_activity(const json::value& sandbox, WallTime now) {
+  const json::value* activity = find_at(sandbox, "activity");
+  if (activity == nullptr || !activity->is_object()) return "-";
+  std::string because = text_at(*activity, "because"), detail = text_at(*activity, "detail");
+  auto since = parse_rfc3339(text_at(*activity, "since"));
+  std::string ago;
+  if (since) ago = format_duration(std::chrono::duration_cast<std::chrono::seconds>(now - *since));
+  if (because == "process" && !detail.empty()) return detail;
+  if (because == "cpu") return "uses the processor: " + detail;
+  if (because == "request") return "requests: " + detail;
+  if (because == "unknown") return "its guest daemon does not answer";
+  if (because == "recent") return "used " + ago + " ago";
+  if (because == "no_idle_timeout") return "no idle timeout";
+  if (because == "idle") return "no work, for " + ago;
+  if (because == "asked") return "was asked to, for " + ago;
+  if (because == "deadline") return "its time was over, for " + ago;
+  return because.empty() ? "-" : because;
 }
 
 Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,

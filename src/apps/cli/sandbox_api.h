@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/cli/guest_client.h"
@@ -23,9 +24,13 @@ struct CreateOptions {
   std::map<std::string, std::string> metadata;
   bool internet = true;
   std::string risk, isolation;  // empty: nothing is asked for
+  std::optional<std::chrono::seconds> idle_timeout;  // without it as the template says; 0: none
 };
 // Declares --risk and --isolation.
 void add_isolation_options(CLI::App& app, std::string& risk, std::string& isolation);
+
+// Why a sandbox is awake or asleep, in a few words, from its JSON; "-" when that says nothing.
+std::string describe_activity(const json::value& sandbox, WallTime now);
 
 // Creates a sandbox and gives the client of its guest daemon.
 Task<Result<std::shared_ptr<GuestClient>>> create_sandbox(std::shared_ptr<ApiClient> api,

@@ -111,6 +111,7 @@ Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration r
   if (!registration.environment.empty()) body["envs"] = json::value_from(registration.environment);
   if (registration.memory_mib > 0) body["memoryMB"] = registration.memory_mib;
   if (registration.disk_mib > 0) body["diskMB"] = registration.disk_mib;
+  if (registration.idle_timeout.count() > 0) body["idleTimeout"] = registration.idle_timeout.count();
   if (registration.cpu_millis > 0) body["cpuMillis"] = registration.cpu_millis;
   put_isolation(body, registration.isolation);
   json::value request = std::move(body);

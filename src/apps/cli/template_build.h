@@ -33,6 +33,7 @@ struct Registration {
   std::uint64_t memory_mib = 0, disk_mib = 0, cpu_millis = 0;  // 0: control's defaults
   std::uint32_t ready = 0;
   IsolationChange isolation;
+  std::chrono::seconds idle_timeout{0};  // 0: none
 };
 // Points `name` to `build`, unless it does so already. True when something changed.
 Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,
