@@ -201,10 +201,10 @@ std::string json_text(std::string_view json, std::string_view name) {
   return std::string(json.substr(at + 1, end - at - 1));
 }
 
-Sandbox Client::create(int timeout_s) {
+Sandbox Client::create(int timeout_s, const std::string& more) {
   Response response = connection_.request(
       "POST", "/v2/sandboxes", "X-API-Key: " + key_ + "\r\nContent-Type: application/json\r\n",
-      "{\"templateID\":\"base\",\"timeout\":" + std::to_string(timeout_s) + "}");
+      "{\"templateID\":\"base\",\"timeout\":" + std::to_string(timeout_s) + more + "}");
   if (response.status != 201) fail("create: " + std::to_string(response.status) + " " + response.body);
   return {json_text(response.body, "sandboxID"), json_text(response.body, "envdAccessToken")};
 }
@@ -217,6 +217,15 @@ void Client::kill(const Sandbox& sandbox) {
 
 Response Client::get(const std::string& path) {
   return connection_.request("GET", path, "X-API-Key: " + key_ + "\r\n", "");
+}
+
+Response Client::post(const std::string& path, const std::string& body) {
+  return connection_.request("POST", path, "X-API-Key: " + key_ + "\r\nContent-Type: application/json\r\n",
+                             body);
+}
+
+Response Client::remove(const std::string& path) {
+  return connection_.request("DELETE", path, "X-API-Key: " + key_ + "\r\n", "");
 }
 
 std::string Client::sandbox_headers(const Sandbox& sandbox) {

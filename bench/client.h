@@ -74,11 +74,14 @@ struct Sandbox {
 class Client {
  public:
   Client(int port, std::string key) : connection_(port), key_(std::move(key)) {}
-  Sandbox create(int timeout_s = 600);
+  // `more`: further fields of the body, with a comma before each.
+  Sandbox create(int timeout_s = 600, const std::string& more = {});
   void kill(const Sandbox& sandbox);
   // Runs a program and returns its standard output; fails the benchmark unless it exits with 0.
   std::string run(const Sandbox& sandbox, const std::vector<std::string>& command);
   Response get(const std::string& path);
+  Response post(const std::string& path, const std::string& body);
+  Response remove(const std::string& path);
   Connection& connection() { return connection_; }
   static std::string sandbox_headers(const Sandbox& sandbox);
 

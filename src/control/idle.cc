@@ -117,6 +117,7 @@ void SandboxService::look_at(const LivePtr& live) {
 
 Task<> SandboxService::ask_then_sleep(LivePtr live) {
   bool sleep = co_await ask(live);
+  live->asking = false;
   // No request can have come since the question: from here to the closed door nothing waits.
   if (sleep && !stopping_) {
     Memory memory = live->row.lifecycle.keep_memory ? Memory::kKeep : Memory::kLose;
@@ -131,12 +132,10 @@ Task<> SandboxService::ask_then_sleep(LivePtr live) {
 
 // Asks the guest daemon what it does. True when there is no work and has been none for the idle time.
 Task<bool> SandboxService::ask(LivePtr live) {
-  live->asking = true;
   auto pass = co_await asks_.enter(live->row.tenant);
   std::uint64_t begun = live->activity->begun();
   auto told = co_await live->guest->activity();
   live->guest->close();
-  live->asking = false;
   if (!may_sleep(*live) || live->copying || live->activity->begun() != begun) co_return false;
   if (told) {
     take_told(*live->activity, *told);
@@ -226,10 +225,7 @@ Wakefulness SandboxService::wakefulness(const std::string& id) const {
 
 Task<Result<Wakefulness>> SandboxService::ask_wakefulness(std::string tenant, std::string id) {
   CO_TRY(LivePtr live, find_settled(tenant, id));
-  if (may_sleep(*live) && live->activity->requests() == 0 && !live->asking) {
-    (void)co_await ask(live);
-    stopped_.notify_all();
-  }
+  if (may_sleep(*live) && live->activity->requests() == 0) (void)co_await ask(live);
   co_return wakefulness(id);
 }
 

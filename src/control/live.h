@@ -58,7 +58,7 @@ struct Live {
   RoutePtr route;
   std::shared_ptr<Activity> activity;
   std::optional<CpuReading> usage;   // the last one, while it may sleep
-  bool asking = false;               // its guest daemon is being asked what it does
+  bool asking = false;               // whether it may sleep is being found out
   std::deque<MetricSample> metrics;  // at most kMaxSamples
   std::uint64_t last_cpu_us = 0;
   std::optional<Steady::time_point> last_cpu_at;

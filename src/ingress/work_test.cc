@@ -14,7 +14,7 @@ class WorkTest : public testing::Test {
  protected:
   WorkTest() : scope_(loop_.get_executor()) {
     directory_.add();
-    Gateway::Options options;
+    Options options;
     options.domain = "atoll.localhost:7400";
     options.dial = [this](control::RoutePtr, std::uint16_t) { return dial(); };
     gateway_ = std::make_unique<Gateway>(directory_, std::move(options));

@@ -11,7 +11,7 @@ const name = () => `e2e-${process.pid}-${Math.random().toString(36).slice(2, 10)
 
 let parent;
 before(async () => {
-  parent = await Sandbox.create(template, { timeoutMs: 240_000, metadata: { job: '7' } });
+  parent = await Sandbox.create(template, { timeoutMs: 240_000, metadata: { job: '7' }, envs: { COLOUR: 'blue' } });
   await parent.files.write('kept.txt', 'kept');
 });
 after(() => parent?.kill());
@@ -113,6 +113,7 @@ test('ten children have the files and nothing that names or opens the parent', c
     await differ('token', async (sandbox) => (await details(sandbox)).envdAccessToken);
     for (const child of children) {
       assert.equal(await child.files.read('kept.txt'), 'kept');
+      assert.equal(await run(child, 'echo $COLOUR'), 'blue', 'the environment of its parent');
       assert.deepEqual((await child.getInfo()).metadata, { job: '7' });
       const off = Math.abs(Number(await run(child, 'date +%s%3N')) - Date.now());
       assert.ok(off < 2000, `clock is ${off} ms off`);
