@@ -149,9 +149,9 @@ Task<Result<void>> GuestClient::init(GuestIdentity identity) {
   co_return success();
 }
 
-Task<Result<void>> GuestClient::freeze(bool stop) {
+Task<Result<void>> GuestClient::freeze(bool stop, bool sync) {
   client_->close_idle();
-  std::string body = stop ? R"({"stop":true})" : "{}";
+  std::string body = fmt::format(R"({{"stop":{},"sync":{}}})", stop, sync);
   auto answer = co_await post("/freeze", std::move(body));
   if (!answer) co_return unreachable(std::move(answer).error());
   if (answer->head.status != 204)

@@ -46,9 +46,9 @@ class GuestClient {
   // Hands over identity, environment, token, time and 32 fresh random bytes. kUnavailable with the word
   // agent_unreachable when the daemon does not take them in time.
   Task<Result<void>> init(GuestIdentity identity);
-  // Tells it that a pause comes: it ends streams, and writes its data out; with `stop` it ends its processes
-  // first.
-  Task<Result<void>> freeze(bool stop);
+  // Tells it that a pause comes: it ends streams; with `stop` it ends its processes, with `sync` it writes
+  // its data out.
+  Task<Result<void>> freeze(bool stop, bool sync);
   Task<Result<GuestActivity>> activity();
   // The variables that each of its processes gets: those of its create and of its template. Hostile.
   Task<Result<model::StringMap>> environment(Secret access_token);

@@ -36,6 +36,23 @@ struct CpuReading {
   bool known = false;  // there was one before it, so what happened in between is known
 };
 
+// How long the parts of a pause or resume took, for the log.
+struct Laps {
+  void begin() {
+    mark = Steady::now();
+    intent_us = guest_us = runner_us = 0;
+  }
+  void lap(std::int64_t& us) {
+    auto now = Steady::now();
+    us = std::chrono::duration_cast<std::chrono::microseconds>(now - mark).count();
+    mark = now;
+  }
+  Steady::time_point mark{};
+  std::int64_t intent_us = 0;  // until the intent was on the disk
+  std::int64_t guest_us = 0;   // until the guest daemon had answered
+  std::int64_t runner_us = 0;  // until the runner had
+};
+
 // How a sandbox ends: what its row will say.
 struct Ending {
   std::string outcome = model::kOutcomeKilled;
@@ -66,6 +83,7 @@ struct Live {
   // Of its create and its template, while this control knows it and it is small: for children of a fork that
   // is made while nobody can be asked. Never stored.
   std::optional<model::StringMap> environment;
+  Laps laps;
   bool pooled = false;   // launched for the pool: started with the policy `open`
   bool adopted = false;  // the runner's list or answer has confirmed it: later lists must show it
   bool copying = false;  // its disk is being copied; the next copy waits

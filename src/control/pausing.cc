@@ -4,6 +4,7 @@
 // the runner asked until it says that all stands still, result written. After a crash it is finished; what
 // the runner refuses is undone.
 #include "async/detach.h"
+#include "base/check.h"
 #include "control/service_impl.h"
 
 namespace atl::control {
@@ -51,9 +52,11 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   live->row.pause_cause = cause;
   deadlines_.erase(live->row.id);
   close_door(live);
+  live->laps.begin();
   Step step;
   step.intent = model::Operation::kPause;
   auto moved = co_await move(live, model::State::kPausing, std::move(step));
+  live->laps.lap(live->laps.intent_us);
   FAULT("pause.intent_written");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!moved) {
@@ -63,9 +66,13 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   }
   show_state(live);
   // A guest daemon that does not answer does not keep its sandbox awake: the kernel has what was written.
-  auto asked = co_await live->guest->freeze(memory == Memory::kLose);
+  // What stays in memory need not be on the disk: with the machine both would go (0080). Other tiers leave
+  // files.
+  bool in_place = memory == Memory::kKeep && live->row.tier == model::Tier::kContainer;
+  auto asked = co_await live->guest->freeze(memory == Memory::kLose, !in_place);
   if (!asked)
     log::warn("pausing without the guest daemon", {{"id", live->row.id}, {"what", asked.error().message()}});
+  live->laps.lap(live->laps.guest_us);
   FAULT("pause.guest_asked");
   co_return co_await finish_pause(live);
 }
@@ -85,6 +92,7 @@ Task<Result<void>> SandboxService::rest_in_runner(LivePtr live) {
 
 Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   auto rested = co_await rest_in_runner(live);
+  live->laps.lap(live->laps.runner_us);
   FAULT("pause.rested");
   live->guest->close();
   if (live->ending) co_return ended_meanwhile(live->row.id);
@@ -102,11 +110,13 @@ Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   step.message = pause_message(live->row);
   step.data = event_data({{"memory", live->row.rests_in_memory ? "kept" : "lost"},
                           {"cause", model::pause_cause_name(live->row.pause_cause)}});
-  CO_TRY_VOID(co_await write_result(live, model::State::kPaused, std::move(step)));
-  FAULT("pause.written");
+  conclude(live, model::State::kPaused, std::move(step));
   log::info("sandbox paused", {{"id", live->row.id},
                                {"memory", live->row.rests_in_memory},
-                               {"cause", model::pause_cause_name(live->row.pause_cause)}});
+                               {"cause", model::pause_cause_name(live->row.pause_cause)},
+                               {"intent_us", live->laps.intent_us},
+                               {"guest_us", live->laps.guest_us},
+                               {"runner_us", live->laps.runner_us}});
   co_return success();
 }
 
@@ -147,6 +157,33 @@ Task<Result<void>> SandboxService::write_result(LivePtr live, model::State to, S
     log::warn("could not write a state", {{"id", live->row.id}, {"what", moved.error().message()}});
     co_await async::sleep_for(retry);
     retry = std::min(retry * 2, kMaxRetry);
+  }
+}
+
+// Nobody waits for the row of a result: until it is written the intent says the same, and whoever starts next
+// finishes it.
+void SandboxService::conclude(LivePtr live, model::State to, Step step) {
+  CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id,
+        model::state_name(live->row.state), model::state_name(to));
+  live->row.state = to;
+  ++live->version;
+  show_state(live);
+  scope_.spawn("result of " + live->row.id, write_conclusion(live, std::move(step)));
+  live->changed.notify_all();
+  stopped_.notify_all();
+}
+
+Task<> SandboxService::write_conclusion(LivePtr live, Step step) {
+  std::uint64_t version = live->version;
+  Steady::duration retry = kFirstRetry;
+  while (!live->ending) {
+    auto saved = co_await save(live, step);
+    FAULT("result.written");
+    if (saved || live->ending || stopping_) co_return;
+    log::warn("could not write a state", {{"id", live->row.id}, {"what", saved.error().message()}});
+    co_await async::sleep_for(retry);
+    retry = std::min(retry * 2, kMaxRetry);
+    if (live->version != version) co_return;  // what came after it writes the row
   }
 }
 

@@ -62,7 +62,7 @@ TEST_F(PausingTest, PausesAndResumesUnderANewGeneration) {
   ASSERT_TRUE(pause(id).ok());
   EXPECT_EQ(state(id), State::kPaused);
   EXPECT_EQ(rest(id), Rest::kFrozen);
-  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{"{}"});
+  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{R"({"stop":false,"sync":false})"});
   EXPECT_EQ(gone, (std::vector<std::pair<std::string, std::uint64_t>>{{id, 1}}));
   EXPECT_EQ(service().find(id)->state, State::kPaused);
   EXPECT_EQ(pause(id).error().code(), Code::kConflict);
@@ -97,7 +97,7 @@ TEST_F(PausingTest, OnItsDiskItHoldsNoPlace) {
   std::uint32_t held = service().quota().held();
   ASSERT_TRUE(pause(id, Memory::kLose).ok());
   EXPECT_EQ(rest(id), Rest::kStored);
-  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{R"({"stop":true})"});
+  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{R"({"stop":true,"sync":true})"});
   EXPECT_EQ(service().quota().held(), held - 1);
   ASSERT_TRUE(connect(id).ok());
   EXPECT_EQ(service().quota().held(), held);

@@ -56,9 +56,11 @@ Task<Result<void>> SandboxService::resume_live(LivePtr live, Millis timeout, Mem
   ++live->row.generation;
   set_deadline(*live, timeout);
   if (memory == Memory::kLose) live->row.rests_in_memory = false;
+  live->laps.begin();
   Step step;
   step.intent = model::Operation::kResume;
   auto moved = co_await move(live, model::State::kResuming, std::move(step));
+  live->laps.lap(live->laps.intent_us);
   FAULT("resume.intent_written");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!moved) {
@@ -104,11 +106,13 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   }
   used_builds_.insert(live->row.build);
   auto woken = co_await wake_in_runner(live);
+  live->laps.lap(live->laps.runner_us);
   FAULT("resume.woken");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
   auto told = co_await live->guest->init(identity_of(live->row));
+  live->laps.lap(live->laps.guest_us);
   FAULT("resume.initialised");
   live->guest->close();
   if (live->ending) co_return ended_meanwhile(live->row.id);
@@ -121,10 +125,13 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   step.message = "sandbox resumed";
   step.data = event_data({{"generation", fmt::format("{}", live->row.generation)},
                           {"memory", live->row.rests_in_memory ? "kept" : "lost"}});
-  CO_TRY_VOID(co_await write_result(live, model::State::kRunning, std::move(step)));
-  FAULT("resume.written");
+  conclude(live, model::State::kRunning, std::move(step));
   publish(live);
-  log::info("sandbox resumed", {{"id", live->row.id}, {"generation", live->row.generation}});
+  log::info("sandbox resumed", {{"id", live->row.id},
+                                {"generation", live->row.generation},
+                                {"intent_us", live->laps.intent_us},
+                                {"guest_us", live->laps.guest_us},
+                                {"runner_us", live->laps.runner_us}});
   co_return success();
 }
 

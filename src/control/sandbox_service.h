@@ -275,6 +275,8 @@ class SandboxService final : public Directory {
   Task<> follow_rest(LivePtr live, bool in_memory);
   Task<> recover_pause(LivePtr live);
   Task<Result<void>> rest_in_runner(LivePtr live);
+  void conclude(LivePtr live, model::State to, Step step);
+  Task<> write_conclusion(LivePtr live, Step step);
   Task<Result<void>> write_result(LivePtr live, model::State to, Step step);
   void pause_at_deadline(LivePtr live);
 

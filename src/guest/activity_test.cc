@@ -10,6 +10,10 @@ using ::testing::StartsWith;
 
 class GuestActivity : public GuestFixture {
  protected:
+  void TearDown() override {
+    for (const auto& process : server_->guest().processes.alive()) (void)process->send_signal(SIGKILL);
+    EXPECT_TRUE(eventually([&] { return server_->guest().requests == 0; }));
+  }
   json::object activity() {
     auto answer = call("GET", "/activity", {{"x-atoll-internal", kInternal}});
     EXPECT_EQ(answer.head.status, 200);

@@ -29,13 +29,25 @@ struct WriteOut {
   }
 };
 
-Result<bool> parse_stop(std::string_view text) {
-  if (text.empty()) return false;
+struct FreezeRequest {
+  bool stop = false;
+  bool sync = true;
+};
+
+Result<FreezeRequest> parse_freeze(std::string_view text) {
+  FreezeRequest out;
+  if (text.empty()) return out;
   TRY(auto message, parse_message(text));
   Fields fields(message);
-  bool stop = fields.boolean("stop");
+  out.stop = fields.boolean("stop");
+  out.sync = fields.boolean("sync", true);
   if (fields.failure()) return *fields.failure();
-  return stop;
+  return out;
+}
+
+Task<Result<void>> write_out(Guest& guest) {
+  WriteOut work{::getpid() == 1 ? "/" : guest.options.run_directory};
+  co_return co_await guest.file_workers.run(work);
 }
 
 // Asks each process to end, and waits for those that do; the runner ends the others.
@@ -93,17 +105,16 @@ std::map<std::string, std::string> kept_environment(const std::string& path) {
 
 Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   auto text = co_await exchange.read_all(kMaxInitBytes);
-  Result<bool> stop = text.ok() ? parse_stop(*text) : Result<bool>(text.error());
-  if (!stop.ok()) {
-    co_await respond_error(exchange, stop.error());
+  Result<FreezeRequest> request = text.ok() ? parse_freeze(*text) : Result<FreezeRequest>(text.error());
+  if (!request.ok()) {
+    co_await respond_error(exchange, request.error());
     co_return;
   }
   guest.rest.end_streams();
   guest.processes.hold_clocks();
-  if (*stop) co_await end_processes(guest);
-  std::string root = ::getpid() == 1 ? "/" : guest.options.run_directory;
-  WriteOut work{root};
-  auto written = co_await guest.file_workers.run(work);
+  if (request->stop) co_await end_processes(guest);
+  Result<void> written = success();
+  if (request->sync) written = co_await write_out(guest);
   if (!written.ok()) {
     co_await respond_error(exchange, written.error());
     co_return;

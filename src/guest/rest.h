@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // POST /freeze: control is about to bring the sandbox to rest. What streams to clients ends with a word that
-// says so, clocks of requests stand still until the next /init, and what was written goes to the disk.
+// says so, clocks of requests stand still until the next /init, and what was written goes to the disk where
+// that is wanted.
 #pragma once
 
 #include <functional>

@@ -20,6 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kControllers = {"memory", "cpu", "cpuacct", "pids"};
 constexpr std::uint32_t kCpuPeriodUs = 100'000;
 constexpr useconds_t kFirstPauseUs = 100;
+constexpr useconds_t kFirstLookUs = 10;  // a group of sleepers stands still in less than that
 constexpr useconds_t kLongestPauseUs = 20'000;
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
@@ -282,7 +283,7 @@ Result<void> Cgroups::set_frozen(const std::string& name, bool frozen, Millis ti
   std::string group = path(*tree, name);
   TRY_VOID(write_file(group + "/cgroup.freeze", frozen ? "1" : "0"));
   Steady::time_point until = Steady::now() + timeout;
-  useconds_t pause = kFirstPauseUs;
+  useconds_t pause = kFirstLookUs;
   while ((keyed_number(slurp(group + "/cgroup.events"), "frozen") != 0) != frozen) {
     if (Steady::now() >= until) {
       return make_error(Code::kDeadline, "the processes of {} did not {} within {} ms", group,

@@ -21,7 +21,7 @@ import cli_isolation
 from cli_sleep import sleeps_without_work
 from cli_world import ATOLL, Terminal, World, wait_for
 
-TESTS = list(cli_isolation.TESTS)
+TESTS = [*cli_isolation.TESTS, sleeps_without_work]
 
 
 def test(function):
@@ -202,11 +202,6 @@ def pause_and_resume(world):
     world.ok("resume", "--lifetime", "10m", sandbox)
     assert world.ok("exec", sandbox, "sh", "-c", script).startswith("kept\ntest\n")
     world.ok("kill", sandbox)
-
-
-@test
-def without_work_it_sleeps_and_a_command_wakes_it(world):
-    sleeps_without_work(world)
 
 
 @test

@@ -8,7 +8,7 @@ from cli_world import wait_for
 
 def sleeps_without_work(world):
     """A process whose client is gone is work (ColeMurray/background-agents#1263); what is left behind and waits is none."""
-    sandbox = world.create("--lifetime", "10m", "--idle-timeout", "1s")
+    sandbox = world.create("--idle-timeout", "1s")
 
     def why():
         return json.loads(world.ok("get", "--json", sandbox))["activity"]
