@@ -12,8 +12,7 @@ namespace atl::control {
 namespace {
 
 constexpr std::size_t kTokenLength = 32;
-constexpr std::size_t kRememberedEnvironment = 16 * 1024;  // bytes, per sandbox
-constexpr std::size_t kMaxWaitingStarts = 4096;            // of all tenants
+constexpr std::size_t kMaxWaitingStarts = 4096;  // of all tenants
 constexpr std::size_t kMaxWaitingStartsOfTenant = 512;
 
 std::int64_t micros(Steady::duration time) {
@@ -75,13 +74,6 @@ Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved 
   }
   begin_end(live, Ending{model::kOutcomeCreateFailed, handed.error().message(), model::State::kStopped});
   co_return std::move(handed).error();
-}
-
-void SandboxService::remember_environment(Live& live, const model::StringMap& environment) {
-  std::size_t size = 0;
-  for (const auto& [key, value] : environment) size += key.size() + value.size();
-  live.environment.reset();
-  if (size <= kRememberedEnvironment) live.environment = environment;
 }
 
 void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved) {
@@ -251,7 +243,6 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   identity.keep_environment = spec.keep_environment;
   identity.envs = resolved.build.envs;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
-  if (!spec.keep_environment) remember_environment(*live, identity.envs);
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
   FAULT("create.initialised");
   live->guest->close();

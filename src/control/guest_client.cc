@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "net/tcp.h"
-#include "store/codec.h"
 
 namespace atl::control {
 namespace {
@@ -19,7 +18,6 @@ namespace {
 constexpr Steady::duration kUpLimit = std::chrono::seconds(10);
 constexpr Steady::duration kInternalLimit = std::chrono::seconds(10);
 constexpr std::size_t kMaxAnswer = 4096;
-constexpr std::size_t kMaxEnvironment = 4 << 20;  // what /init takes
 // A pool sandbox may wait long for its tenant; its connection should still be warm then.
 constexpr Steady::duration kKeepIdle = std::chrono::minutes(10);
 
@@ -118,10 +116,6 @@ Task<Result<http::Answer>> GuestClient::call(const char* method, std::string pat
   http::RequestHead request;
   request.method = method;
   request.target = std::move(path);
-  co_return co_await call(std::move(request), std::move(body), kMaxAnswer);
-}
-
-Task<Result<http::Answer>> GuestClient::call(http::RequestHead request, std::string body, std::size_t most) {
   request.authority = "guest";
   request.headers.add("x-atoll-internal", token_);
   if (!body.empty()) {
@@ -130,7 +124,7 @@ Task<Result<http::Answer>> GuestClient::call(http::RequestHead request, std::str
     request.content_length = body.size();
   }
   co_return co_await async::within(kInternalLimit, "guest daemon",
-                                   http::fetch(client_, std::move(request), std::move(body), most));
+                                   http::fetch(client_, std::move(request), std::move(body), kMaxAnswer));
 }
 
 Task<Result<void>> GuestClient::init(GuestIdentity identity) {
@@ -165,20 +159,6 @@ Task<Result<GuestActivity>> GuestClient::activity() {
   if (answer->head.status != 200)
     co_return unreachable(make_error(Code::kUnavailable, "activity answered {}", answer->head.status));
   co_return parse_activity(answer->body);
-}
-
-Task<Result<model::StringMap>> GuestClient::environment(Secret access_token) {
-  http::RequestHead request;
-  request.method = "GET";
-  request.target = "/envs";
-  if (!access_token.empty()) request.headers.add("x-access-token", access_token.reveal());
-  auto answer = co_await call(std::move(request), std::string(), kMaxEnvironment);
-  if (!answer) co_return unreachable(std::move(answer).error());
-  if (answer->head.status != 200)
-    co_return unreachable(make_error(Code::kUnavailable, "envs answered {}", answer->head.status));
-  auto environment = store::decode_map(answer->body);
-  if (!environment) co_return unreachable(make_error(Code::kUnavailable, "envs are no JSON object of texts"));
-  co_return environment;
 }
 
 void GuestClient::close() { client_->close_idle(); }

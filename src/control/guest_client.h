@@ -50,12 +50,9 @@ class GuestClient {
   // its data out.
   Task<Result<void>> freeze(bool stop, bool sync);
   Task<Result<GuestActivity>> activity();
-  // The variables that each of its processes gets: those of its create and of its template. Hostile.
-  Task<Result<model::StringMap>> environment(Secret access_token);
   void close();
 
  private:
-  Task<Result<http::Answer>> call(http::RequestHead request, std::string body, std::size_t most);
   Task<Result<http::Answer>> call(const char* method, std::string path, std::string body);
   Task<Result<http::Answer>> post(std::string path, std::string body) {
     return call("POST", std::move(path), std::move(body));

@@ -80,9 +80,6 @@ struct Live {
   std::uint64_t last_cpu_us = 0;
   std::optional<Steady::time_point> last_cpu_at;
 
-  // Of its create and its template, while this control knows it and it is small: for children of a fork that
-  // is made while nobody can be asked. Never stored.
-  std::optional<model::StringMap> environment;
   Laps laps;
   bool pooled = false;   // launched for the pool: started with the policy `open`
   bool adopted = false;  // the runner's list or answer has confirmed it: later lists must show it

@@ -29,7 +29,7 @@ struct ServiceOptions {
   Amounts max_sums;                              // of the limits of all sandboxes; zero: no limit
   MeasureHost measure_host;                      // without it the machine always has room
   std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
-  std::uint32_t max_ready = 64;  // kept ready altogether
+  std::uint32_t max_ready = 64;                  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
   model::HostDefault default_isolation;  // when neither caller nor template nor tenant says anything
   std::string boot_id;                   // of this boot; deadlines are kept on its monotonic clock
@@ -232,7 +232,6 @@ class SandboxService final : public Directory {
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot);
   Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
-  static void remember_environment(Live& live, const model::StringMap& environment);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
   // isolation.cc
@@ -258,7 +257,6 @@ class SandboxService final : public Directory {
   Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, std::string snapshot);
   Task<Result<void>> remove_copy(SnapshotPtr snapshot);
   Task<Result<void>> delete_now(SnapshotUse use);
-  Task<Result<void>> hand_down_environment(LivePtr live, CreateSpec& child) const;
   Task<Result<Children>> fork_now(ForkSpec spec);
   Task<> fork_child(std::shared_ptr<Forking> forking, std::size_t index);
   Task<Result<Collected>> collect_now();

@@ -206,30 +206,8 @@ Task<Result<Children>> SandboxService::fork(ForkSpec spec) {
   co_return co_await async::finish_in(scope_, "fork", fork_now(std::move(spec)));
 }
 
-// The environment may hold secrets, so no row has it. It is passed on in memory: from the guest daemon of the
-// parent, from what this control remembers of one that stands still, or on the disk itself, where a pause to
-// disk has put it.
-Task<Result<void>> SandboxService::hand_down_environment(LivePtr live, CreateSpec& child) const {
-  bool rests = live->row.state == model::State::kPaused;
-  child.keep_environment = rests && !live->row.rests_in_memory;
-  if (child.keep_environment) co_return success();
-  if (!rests) {
-    CO_TRY(child.envs, co_await live->guest->environment(live->row.access_token));
-    live->guest->close();
-    co_return success();
-  }
-  if (!live->environment) {
-    co_return make_error(Code::kConflict, "the environment of sandbox '{}' is not known while it is paused",
-                         live->row.id)
-        .with_word("environment_unknown")
-        .with_hint("resume it, then fork it");
-  }
-  child.envs = *live->environment;
-  co_return success();
-}
-
 // The children differ from their parent in all that names or opens a sandbox; what they share is what the
-// disk holds, what the parent was told to be, and its environment.
+// disk holds, its environment among it, and what the parent was told to be.
 Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   if (spec.count < 1 || spec.count > kMaxChildren)
     co_return make_error(Code::kInvalid, "count: must be 1 to {}", kMaxChildren).with_word("invalid_field");
@@ -253,7 +231,7 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   forking->resolved.build = row.build;
   forking->resolved.demand = live->row.asked;
   forking->resolved.tier = live->row.tier;
-  CO_TRY_VOID(co_await hand_down_environment(live, forking->spec));
+  forking->spec.keep_environment = true;
   CO_TRY(SnapshotUse use, co_await take_snapshot(live, std::move(row), std::string()));
   forking->resolved.snapshot = use.entry()->row.id;
   for (std::size_t i = 0; i < spec.count; ++i) scope_.spawn("fork child", fork_child(forking, i));

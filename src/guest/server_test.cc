@@ -94,12 +94,12 @@ TEST_F(GuestServer, TheEnvironmentOfACreateIsOnTheDiskAtOnceAndThatOfTheDisksPar
   EXPECT_FALSE(fs::exists(path("kept")));
 }
 
-TEST_F(GuestServer, TheEnvironmentOfAnotherSandboxIsNotLeftOnTheDisk) {
+TEST_F(GuestServer, WhatIsWrittenIsWrittenOutUnlessThatIsNotWanted) {
   http::Headers internal{{"x-atoll-internal", kInternal}};
-  write("kept", R"({"envs":{"A":"1"}})");
-  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1,"envs":{"B":"2"}})").head.status, 204);
-  EXPECT_EQ(call("GET", "/envs").body, R"({"B":"2"})");
-  EXPECT_FALSE(fs::exists(path("kept")));
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":1})").head.status, 204);
+  fs::remove_all(path("run"));  // what would be written out
+  EXPECT_NE(call("POST", "/freeze", internal, "{}").head.status, 204);
+  EXPECT_EQ(call("POST", "/freeze", internal, R"({"sync":false})").head.status, 204);
 }
 
 TEST_F(GuestServer, DeadlinesOfProcessesStandStillWhileItRests) {

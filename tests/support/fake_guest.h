@@ -48,7 +48,6 @@ class FakeGuests {
   bool hold_activity = false;                   // the question is not answered until release()
   std::string hold_for;                         // only of this sandbox, when it is not empty
   std::map<std::string, std::string> activity;  // answers by sandbox; else: nothing runs
-  std::map<std::string, std::string> envs;      // answers by sandbox; else: none
   std::size_t asked = 0;                        // for that
   std::size_t waiting = 0;
 
@@ -82,11 +81,6 @@ class FakeGuests {
       head.status = freeze_status;
     }
     std::string answer;
-    if (exchange.request().path() == "/envs") {
-      head.status = 200;
-      auto told = envs.find(id);
-      answer = told == envs.end() ? "{}" : told->second;
-    }
     if (exchange.request().path() == "/activity") {
       ++asked;
       ++waiting;
