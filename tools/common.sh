@@ -63,6 +63,9 @@ use_own_runsc() {
   [ ! -x "$own_runsc_dir/usr/bin/runsc" ] || PATH="$own_runsc_dir/usr/bin:$PATH"
 }
 
+own_qemu_dir="$root/build/qemu"
+own_kernel_dir="$root/build/kernel"
+
 # Prepares the build tree of a preset, and builds targets in it.
 configure() {
   cd "$root" || exit 1

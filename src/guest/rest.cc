@@ -50,6 +50,24 @@ Task<Result<void>> write_out(Guest& guest) {
   co_return co_await guest.file_workers.run(work);
 }
 
+// Work of another thread: in a machine of its own, the first program brings the disk to rest.
+struct SettleDisk {
+  int fd;
+  Result<void> operator()() const {
+    char failed = 1;
+    if (::write(fd, "", 1) != 1 || ::read(fd, &failed, 1) != 1 || failed != 0)
+      return make_error(Code::kUnavailable, "the disk did not come to rest");
+    return {};
+  }
+};
+
+// Nothing to do where this host mounts the disk: the runner does it.
+Task<Result<void>> settle_disk(Guest& guest) {
+  if (guest.options.boot.settle_fd <= 0) co_return success();
+  SettleDisk work{guest.options.boot.settle_fd};
+  co_return co_await guest.file_workers.run(work);
+}
+
 // Asks each process to end, and waits for those that do; the runner ends the others.
 Task<> end_processes(Guest& guest) {
   auto until = Steady::now() + kStopGrace;
@@ -115,6 +133,7 @@ Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   if (request->stop) co_await end_processes(guest);
   Result<void> written = success();
   if (request->sync) written = co_await write_out(guest);
+  if (written.ok() && request->stop) written = co_await settle_disk(guest);
   if (!written.ok()) {
     co_await respond_error(exchange, written.error());
     co_return;

@@ -82,9 +82,12 @@ constexpr FeatureInfo kTable[] = {
      "Debian 12: take runsc from bookworm-backports"},
     {F::kRunscStarts, "runsc_starts", "a sandbox under gVisor that answers", kG, kNone, false,
      "the runner's log and gvisor.log in its run directory say what failed"},
-    {F::kQemu, "qemu", "QEMU", kM, kNone, false, "install the package qemu-system-x86"},
+    {F::kQemu, "qemu", "a machine image with QEMU and a kernel", kM, kNone, false,
+     "make it: atoll-template machine (docs/guides/microvm.md)"},
     {F::kTun, "tun", "tap devices", kM, kNone, false,
      "load it: modprobe tun (in a container: give it /dev/net/tun)"},
+    {F::kMachineStarts, "machine_starts", "a virtual machine that answers", kM, kNone, false,
+     "the runner's log and microvm.log in its run directory say what failed; without KVM allow emulation"},
     {F::kLandlock, "landlock", "Landlock", kNone, kC, true,
      "add landlock to the kernel parameter lsm=; sandboxes run without this layer until then"},
     {F::kCgroupTree, "cgroup_tree", "unified cgroup tree", kNone, kAll, false,
@@ -98,9 +101,9 @@ constexpr FeatureInfo kTable[] = {
      "kernel parameter swapaccount=1; without it sandboxes may fill the host's swap"},
     {F::kPressure, "pressure", "memory pressure", kNone, kAll, false,
      "kernel parameter psi=1; without it only free memory decides whether there is room"},
-    {F::kKvm, "kvm", "hardware virtualisation", kNone, kM, false,
-     "load kvm_intel or kvm_amd, and give access to /dev/kvm; without it virtual machines are emulated, and "
-     "slow"},
+    {F::kKvm, "kvm", "hardware virtualisation", kNone, kM, true,
+     "load kvm_intel or kvm_amd, and give access to /dev/kvm; without it virtual machines are emulated, "
+     "where that is allowed, and slow"},
 };
 
 }  // namespace

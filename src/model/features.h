@@ -61,6 +61,7 @@ enum class Feature : std::uint8_t {
   kQemu,
   kKvm,
   kTun,
+  kMachineStarts,
   kEnd,
 };
 inline constexpr std::size_t kFeatures = static_cast<std::size_t>(Feature::kEnd);

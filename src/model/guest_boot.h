@@ -37,7 +37,8 @@ struct GuestBoot {
   std::uint64_t disk_bytes;
   char sandbox[24];
   std::int32_t ready_fd;  // a pipe: one byte is written to it, and it is closed, when the daemon listens
-  std::int32_t pad;
+  // A socket: one byte asks to bring the disk to rest, one byte (0: done) answers. -1 where the host does that.
+  std::int32_t settle_fd;
 };
 
 }  // namespace atl::model

@@ -182,15 +182,19 @@ Result<void> DiskPool::settle(const std::string& sandbox, Millis timeout) {
   return sys::sync_path(path);
 }
 
-Result<Disk> DiskPool::reopen(const std::string& sandbox) {
+Result<void> DiskPool::require_settled(const std::string& sandbox) const {
   std::string path = image_of(sandbox);
   if (sys::loop_attached(path)) return make_error(Code::kConflict, "disk {} is in use", path);
-  TRY_VOID(require_clean(path));
-  return continue_disk(path);
+  return require_clean(path);
 }
 
-Result<sys::Fd> DiskPool::open_image(const std::string& sandbox) const {
-  return sys::open_file(image_of(sandbox), O_RDONLY | O_NOFOLLOW);
+Result<Disk> DiskPool::reopen(const std::string& sandbox) {
+  TRY_VOID(require_settled(sandbox));
+  return continue_disk(image_of(sandbox));
+}
+
+Result<sys::Fd> DiskPool::open_image(const std::string& sandbox, int access) const {
+  return sys::open_file(image_of(sandbox), access | O_NOFOLLOW);
 }
 
 void DiskPool::remove(const std::string& sandbox) { ::unlink(image_of(sandbox).c_str()); }

@@ -45,8 +45,10 @@ class DiskPool {
   Result<void> settle(const std::string& sandbox, Millis timeout);
   // The disk of a sandbox that was settled. Refused when it was not: it may be torn.
   Result<Disk> reopen(const std::string& sandbox);
-  // The sandbox's image, to be read.
-  Result<sys::Fd> open_image(const std::string& sandbox) const;
+  // That it could be reopened, without mounting it: for a disk whose file system another kernel has written.
+  Result<void> require_settled(const std::string& sandbox) const;
+  // The sandbox's image; `access`: O_RDONLY or O_RDWR.
+  Result<sys::Fd> open_image(const std::string& sandbox, int access) const;
   // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
   void remove(const std::string& sandbox);
 

@@ -25,6 +25,14 @@ struct Capabilities {
   bool memory_snapshot = false;
   bool disk_snapshot = false;  // pause() and sync() together make a disk image that can be copied
   bool fork = false;
+  // The guest's own kernel writes the file system of the disk, so this host must never mount it again.
+  bool guest_disk = false;
+};
+
+// What a sandbox of a tier takes beside its own limits.
+struct Overhead {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t processes = 0;
 };
 
 // What to start.
@@ -65,6 +73,7 @@ class Driver {
   virtual ~Driver() = default;
   virtual model::Tier tier() const = 0;
   virtual Capabilities capabilities() const = 0;
+  virtual Overhead overhead() const { return {}; }
   // Everything a later start of this build can use: opens the template. Blocking, may take milliseconds.
   virtual Result<void> prepare(const std::string& build) = 0;
   // Drops what prepare() keeps.

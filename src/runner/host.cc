@@ -12,8 +12,6 @@
 namespace atl::runner {
 namespace {
 
-constexpr char kQemu[] = "qemu-system-x86_64";
-
 std::uint8_t& at(model::HostFeatures& host, model::Feature feature) {
   return host.error[static_cast<std::size_t>(feature)];
 }
@@ -33,7 +31,6 @@ model::HostFeatures try_host() {
     std::optional<int> number = sys::try_feature(row.name);
     if (number) at(host, row.feature) = static_cast<std::uint8_t>(*number);
   }
-  at(host, model::Feature::kQemu) = sys::find_program(kQemu) ? 0 : ENOENT;
   return host;
 }
 
@@ -42,6 +39,16 @@ void note_gvisor(model::HostFeatures& host, const Result<void>& found, const Res
   at(host, model::Feature::kRunsc) = found.ok() || old ? 0 : ENOENT;
   if (found.ok() || old) at(host, model::Feature::kRunscRecent) = old ? ENOEXEC : 0;
   if (found.ok()) at(host, model::Feature::kRunscStarts) = number_of(started);
+}
+
+void note_machine(model::HostFeatures& host, const Result<void>& image) {
+  at(host, model::Feature::kQemu) = number_of(image);
+}
+
+void note_machine_starts(model::HostFeatures& host, const Result<microvm::Accelerator>& found) {
+  at(host, model::Feature::kMachineStarts) = number_of(found.ok() ? success() : Result<void>(found.error()));
+  bool kvm = found.ok() && *found == microvm::Accelerator::kKvm;
+  if (!kvm && at(host, model::Feature::kKvm) == 0) at(host, model::Feature::kKvm) = EOPNOTSUPP;
 }
 
 void tell_missing(const model::HostFeatures& host) {

@@ -14,6 +14,7 @@ enum class OrderKind : std::uint32_t {
   kContainer = 1,  // clone a sandbox of the container tier
   kUserns = 2,     // make a user namespace that maps 0..65535 to uid_base.. and send its descriptor
   kGvisor = 3,     // clone a sandbox of the gvisor tier, with a network namespace of its own
+  kMicrovm = 4,    // clone a sandbox of the microvm tier
 };
 
 // Descriptors of an order, in this order. Those of absent bits are left out.
@@ -35,11 +36,15 @@ enum class Passed : std::uint32_t {
   kTasks1,
   kTasks2,
   kTasks3,
-  kGo,       // one byte comes when the network is in place
-  kBundle,   // a pipe with what runsc is to read
-  kReady,    // where the guest daemon says that it serves
-  kProgram,  // runsc
-  kLog,      // of runsc
+  kGo,        // one byte comes when the network is in place
+  kBundle,    // a pipe with what runsc is to read
+  kReady,     // where the guest daemon says that it serves
+  kProgram,   // runsc
+  kLog,       // of runsc, or of QEMU and the guest's console
+  kImage,     // the disk's file, for a guest that mounts it itself
+  kTemplate,  // the template's file, likewise
+  kTap,       // the machine's end of its cable
+  kChannel,   // QEMU's end of the channel to the guest's first program
   kCount,
 };
 inline constexpr std::size_t kTaskFds = 4;
@@ -53,6 +58,10 @@ struct LaunchOrder {
   std::uint32_t open_files;
   std::uint64_t shm_bytes;
   std::uint64_t memory_bytes;
+  std::uint32_t processors;  // of a machine
+  std::uint32_t emulated;    // 1: its processor is software
+  std::uint32_t tsc_khz;     // of this host, for an emulated one
+  std::uint32_t pad;
   char hostname[24];
 };
 

@@ -28,6 +28,7 @@
 #include "runner/container/child.h"
 #include "runner/gvisor/child.h"
 #include "runner/launcher.h"
+#include "runner/microvm/child.h"
 #include "runner/names.h"
 #include "sys/files.h"
 #include "sys/mount.h"
@@ -247,6 +248,7 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
     AsOwner owner(order.uid_base);
     pid = owner.done() ? ::syscall(SYS_clone3, &args, sizeof args) : -1;
     if (pid == 0 && own_network) gvisor::run_child(plan);
+    if (pid == 0 && order.kind == OrderKind::kMicrovm) microvm::run_child(plan);
     if (pid == 0) container::run_child(plan);
     error = errno;
   }

@@ -22,6 +22,7 @@ enum Flag : int {
   kInstance,
   kGuestd,
   kRunsc,
+  kMicrovmEmulation,
   kReadySlots,
   kReadyDisks,
   kDiskMib,
@@ -40,6 +41,7 @@ constexpr option kFlags[] = {
     {"instance", required_argument, nullptr, kInstance},
     {"guestd", required_argument, nullptr, kGuestd},
     {"runsc", required_argument, nullptr, kRunsc},
+    {"microvm-emulation", no_argument, nullptr, kMicrovmEmulation},
     {"ready-slots", required_argument, nullptr, kReadySlots},
     {"ready-disks", required_argument, nullptr, kReadyDisks},
     {"disk-mib", required_argument, nullptr, kDiskMib},
@@ -83,6 +85,7 @@ Result<void> apply(Options& options, int flag) {
     case kInstance: options.instance = optarg; break;
     case kGuestd: options.guestd = optarg; break;
     case kRunsc: options.runsc = optarg; break;
+    case kMicrovmEmulation: options.microvm_emulation = true; break;
     case kReadySlots: {
       TRY(options.ready_slots, number("ready-slots", optarg, 0, kMaxSlots));
       break;
@@ -139,6 +142,7 @@ Runs as root in the foreground; sandboxes outlive it and are taken over by the n
   --slot-count N      how many sandboxes there can be at most (default 1024)
   --guestd PATH       the guest daemon's program (default: atoll-guestd beside this one)
   --runsc PATH        gVisor's program, for the gvisor tier (default: found in PATH); none: do without
+  --microvm-emulation where KVM does not work, emulate the processors of the microvm tier: slow, and reported
   --ready-slots N     slots to keep ready (default 8)
   --ready-disks N     disks to keep ready (default 8)
   --disk-mib N        size of the ready disks in MiB (default 4096)

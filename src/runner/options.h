@@ -15,9 +15,10 @@ namespace atl::runner {
 struct Options {
   std::string data_dir = "/var/lib/atoll";
   std::string run_dir = "/run/atoll";
-  std::string socket;  // default: <run_dir>/runner.sock
-  std::string guestd;  // default: atoll-guestd beside this program
-  std::string runsc;   // default: found in PATH; "none": no gvisor tier
+  std::string socket;              // default: <run_dir>/runner.sock
+  std::string guestd;              // default: atoll-guestd beside this program
+  std::string runsc;               // default: found in PATH; "none": no gvisor tier
+  bool microvm_emulation = false;  // where KVM does not work, emulate the processors of the microvm tier
   std::string instance = "atoll";
   std::string control_user = "atoll";
   std::int64_t control_uid = -1;  // instead of a name

@@ -22,6 +22,8 @@
 #include "runner/gvisor/check.h"
 #include "runner/gvisor/driver.h"
 #include "runner/host.h"
+#include "runner/microvm/check.h"
+#include "runner/microvm/driver.h"
 #include "runner/options.h"
 #include "runner/server.h"
 #include "sys/files.h"
@@ -154,14 +156,26 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   gvisor::GvisorDriver gvisor({launcher, templates, *cgroups, guestd,
                                programs.runsc.ok() ? programs.runsc->get() : -1, netns.get(),
                                options.run_dir + "/gvisor.log"});
+  std::string machine = options.run_dir + "/machine";
+  Result<void> mounted = microvm::mount_machine(options.data_dir, machine);
+  microvm::MicrovmDriver microvm({launcher, disks, *cgroups, options.data_dir + "/templates", machine,
+                                  programs.guestd.get(), netns.get(), options.run_dir + "/microvm.log"});
   // A driver takes over what runs even where it can start nothing new.
   Service service(
-      {slots, disks, firewall, *cgroups, records, snapshots, stored, {&driver, &gvisor}, landlock_abi});
+      {slots, disks, firewall, *cgroups, records, snapshots, stored, {&driver, &gvisor, &microvm}, landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
   TRY_VOID(snapshots.sweep());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
   TRY_VOID(slots.start(options.ready_slots));
+  note_machine(host, mounted);
   judge_tiers(service, host);
+  if (model::obstacle(host, model::Tier::kMicrovm).empty()) {
+    Result<microvm::Accelerator> found = microvm::choose_accelerator(
+        {microvm, slots, disks, *cgroups, options.disk_bytes, microvm::machine_path(options.data_dir),
+         options.run_dir + "/microvm.tested", options.microvm_emulation});
+    note_machine_starts(host, found);
+    if (!found.ok()) service.set_obstacle(model::Tier::kMicrovm, found.error().message());
+  }
   Result<void> usable = programs.runsc.ok() ? success() : Result<void>(programs.runsc.error());
   Result<void> started = success();
   if (usable.ok() && model::obstacle(host, model::Tier::kGvisor).empty()) {

@@ -277,11 +277,12 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   TRY_VOID(parts_.firewall.apply(leases.slot.number, sandbox.record.rules()));
   FAULT("runner.start.after_rules");
   times[wire::kStepSlot] = us_since(mark);
-  TRY(leases.disk, lease_disk(request, stored));
+  TRY(leases.disk, lease_disk(request, driver, stored));
   FAULT("runner.start.after_disk");
   times[wire::kStepDisk] = us_since(mark);
-  TRY(leases.cgroup,
-      parts_.cgroups.create(id, {request.memory_bytes, request.cpu_millis, request.processes}));
+  Overhead overhead = driver.overhead();
+  TRY(leases.cgroup, parts_.cgroups.create(id, {request.memory_bytes + overhead.memory_bytes,
+                                                request.cpu_millis, request.processes + overhead.processes}));
   FAULT("runner.start.after_cgroup");
   times[wire::kStepCgroup] = us_since(mark);
   TRY(Started started, driver.start(spec_of(request, sandbox.launch_id), leases, times));
@@ -294,8 +295,13 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   return success();
 }
 
-Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Record* stored) {
+Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Driver& driver,
+                                 const Record* stored) {
   std::string id = request.sandbox.str(), snapshot = request.snapshot.str();
+  if (stored != nullptr && driver.capabilities().guest_disk) {
+    TRY_VOID(parts_.disks.require_settled(id));
+    return Disk();
+  }
   if (stored != nullptr) return parts_.disks.reopen(id);
   if (snapshot.empty()) return parts_.disks.lease(id, request.disk_bytes);
   TRY(SnapshotStore::Opened opened, parts_.snapshots.open(snapshot));

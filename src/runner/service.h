@@ -125,7 +125,8 @@ class Service {
   Result<void> end(Sandbox& sandbox);
   enum class KeepDisk : bool { kNo, kYes };
   Result<void> let_go(Sandbox& sandbox, KeepDisk keep);
-  Result<Disk> lease_disk(const model::wire::StartRequest& request, const Record* stored);
+  Result<Disk> lease_disk(const model::wire::StartRequest& request, const Driver& driver,
+                          const Record* stored);
   // snapshotting.cc
   model::wire::SnapshotReply snapshot(const model::wire::SnapshotRequest& request);
   model::wire::Done drop_snapshot(const model::wire::SnapshotRef& request);

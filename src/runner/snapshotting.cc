@@ -2,6 +2,8 @@
 //
 // Copies of disks of sandboxes. A sandbox stands still from the moment at which all that it has written is on
 // its disk until that is copied; all else happens while it runs.
+#include <fcntl.h>
+
 #include "base/fault.h"
 #include "base/log.h"
 #include "runner/service_impl.h"
@@ -96,7 +98,7 @@ void Service::end_copy(Sandbox& sandbox) {
 // time.
 Result<void> Service::copy_still(const CopySource& source, int target, std::uint32_t& still_us) const {
   const Sandbox& sandbox = *source.sandbox;
-  TRY(sys::Fd image, parts_.disks.open_image(sandbox.id));
+  TRY(sys::Fd image, parts_.disks.open_image(sandbox.id, O_RDONLY));
   bool stored = source.rest == wire::Rest::kStored, runs = source.rest == wire::Rest::kRuns;
   if (!stored) TRY_VOID(source.driver.sync(source.running));
   Steady::time_point begin = Steady::now();

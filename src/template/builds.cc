@@ -80,9 +80,19 @@ Result<void> write_synced(const std::string& path, const std::string& text) {
   return success();
 }
 
-// Opens the image that the jail wrote, makes it ours, and fills in its size and hash. The jail's processes
-// are gone, so nobody changes it meanwhile; a link or a second name in its place is refused all the same.
-Result<void> seal_image(const std::string& path, Manifest& manifest) {
+Result<void> move_into_place(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed("rename", from + " to " + to);
+  return success();
+}
+
+Result<void> make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return failed("create folder", path);
+  return success();
+}
+
+}  // namespace
+
+Result<SealedImage> seal_image(const std::string& path) {
   sys::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return failed("open", path);
   struct stat status{};
@@ -95,23 +105,10 @@ Result<void> seal_image(const std::string& path, Manifest& manifest) {
   auto size = static_cast<std::size_t>(status.st_size);
   void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (bytes == MAP_FAILED) return failed("map", path);
-  manifest.sha256 = hex_encode(sha256({static_cast<const char*>(bytes), size}));
-  manifest.size_bytes = size;
+  SealedImage sealed{hex_encode(sha256({static_cast<const char*>(bytes), size})), size};
   ::munmap(bytes, size);
-  return success();
+  return sealed;
 }
-
-Result<void> move_into_place(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) return failed("rename", from + " to " + to);
-  return success();
-}
-
-Result<void> make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return failed("create folder", path);
-  return success();
-}
-
-}  // namespace
 
 Workspace::~Workspace() {
   if (lock_) remove_tree(path_);
@@ -145,7 +142,9 @@ Result<Workspace> Builds::start() const {
 
 Result<Manifest> Builds::publish(Workspace& work, Manifest manifest) const {
   manifest.build = work.build();
-  TRY_VOID(seal_image(work.path() + "/root.erofs", manifest));
+  TRY(SealedImage sealed, seal_image(work.path() + "/root.erofs"));
+  manifest.sha256 = sealed.sha256;
+  manifest.size_bytes = sealed.size_bytes;
   std::string fresh = fmt::format("{}/{}{}", folder_, kNewPrefix, work.build());
   TRY(sys::Fd all, lock_all(folder_));
   TRY_VOID(make_folder(fresh));

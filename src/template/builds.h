@@ -14,6 +14,15 @@
 
 namespace atl::templates {
 
+// An image that is ours and on disk.
+struct SealedImage {
+  std::string sha256;  // hex
+  std::uint64_t size_bytes = 0;
+};
+// Makes the image that a jail wrote ours, whose processes are gone; a link or a second name in its place is
+// refused.
+Result<SealedImage> seal_image(const std::string& path);
+
 // One build under way. Its work folder is locked while it lives (flock(2)) and removed when it is destroyed.
 class Workspace {
  public:

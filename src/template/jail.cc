@@ -144,6 +144,7 @@ Result<void> arrange_mounts(const JailSpec& spec) {
   TRY_VOID(show(sys::clone_mount(AT_FDCWD, "."), kJailWork));
   TRY_VOID(step(::chdir(kJailWork), "enter the work folder"));
   if (spec.view == View::kHost) {
+    for (const Shown& shown : spec.shown) TRY_VOID(sys::attach_mount(shown.mount, shown.name));
     TRY_VOID(show(sys::mount_new("tmpfs", {{"mode", "1777"}}, sys::kNoSuid | sys::kNoDev), "/tmp"));
     return show(sys::mount_new("proc", {}, sys::kNoSuid | sys::kNoDev | sys::kNoExec), "/proc");
   }

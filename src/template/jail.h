@@ -33,12 +33,19 @@ enum class View : std::uint8_t {
               // for parsers
 };
 
+// A detached mount that is seen in the work folder, on an empty folder of this name.
+struct Shown {
+  int mount;
+  std::string name;
+};
+
 // How a jail is furnished.
 struct JailSpec {
   std::string work;  // absolute path of a folder owned by kJailUidBase
   Network network = Network::kNone;
   View view = View::kWorkOnly;
   int source = -1;  // kWorkOnly: a detached mount, shown as /source; the work folder holds the mount point
+  std::vector<Shown> shown;  // kHost: for folders below /tmp, or below folders that are closed to others
   std::chrono::seconds time_limit{1800};
 };
 

@@ -154,6 +154,7 @@ class Instance:
             str(self.slot_count),
             "--runsc",
             self.runsc,
+            "--microvm-emulation",
         ]
 
     def control_command(self):
@@ -194,6 +195,15 @@ class Instance:
                 os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(
                     target
                 ) else shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
+
+        self.give_machine_image()
+
+    def give_machine_image(self):
+        """The image that ATOLL_TEST_MACHINE names, for suites that run in the tier microvm."""
+        image = os.environ.get("ATOLL_TEST_MACHINE")
+        if image:
+            os.makedirs(self.data_dir + "/machine", exist_ok=True)
+            shutil.copy2(image, self.data_dir + "/machine/" + os.path.basename(image))
 
     def account(self):
         """Control's user, made when the machine does not have it yet: `atoll up` makes the same one."""

@@ -66,10 +66,12 @@ bool set_plain(Config& config, const toml::node& node) {
   return true;
 }
 
-bool set_base_template(Config& config, const toml::node& node) {
-  const auto* value = node.as_boolean();
-  if (value != nullptr) config.base_template = value->get();
-  return value != nullptr;
+Key flag_key(bool Config::* field) {
+  return {"true or false", [field](Config& config, const toml::node& node) {
+            const auto* value = node.as_boolean();
+            if (value != nullptr) config.*field = value->get();
+            return value != nullptr;
+          }};
 }
 
 bool set_default_isolation(Config& config, const toml::node& node) {
@@ -93,7 +95,8 @@ const std::map<std::string, Key>& keys() {
       {"slots.first", number_key(&Config::slot_first)},
       {"slots.count", number_key(&Config::slot_count)},
       {"pool.ready", number_key(&Config::ready_sandboxes)},
-      {"templates.base", {"true or false", set_base_template}},
+      {"templates.base", flag_key(&Config::base_template)},
+      {"microvm.emulation", flag_key(&Config::microvm_emulation)},
   };
   return table;
 }

@@ -30,6 +30,7 @@ struct Config {
   std::uint32_t ready_sandboxes = 4;            // started ahead, per template
   bool base_template = true;                    // build `base` at first start
   std::string default_isolation = "container";  // of sandboxes for which nobody asks for another
+  bool microvm_emulation = false;               // allow the microvm tier without KVM
 };
 
 // Reads `text` over `base`. Unknown keys and wrong types are refused with `name`:line and a suggestion.

@@ -85,6 +85,8 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
                  "of sandboxes for which nobody asks: container (default), gvisor, microvm, or auto")
       ->type_name("TIER")
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
+  app.add_flag("--microvm-emulation", options.microvm_emulation,
+               "where KVM does not work, emulate the processors of the microvm tier");
 }
 
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals) {
@@ -106,6 +108,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.slot_count >= 0) config.slot_count = static_cast<std::uint32_t>(options.slot_count);
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
+  if (options.microvm_emulation) config.microvm_emulation = true;
   TRY_VOID(check_config(config));
   return config;
 }
@@ -133,6 +136,7 @@ std::vector<std::string> config_flags(const Config& config) {
                                  "--default-isolation",
                                  config.default_isolation};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
+  if (config.microvm_emulation) flags.push_back("--microvm-emulation");
   return flags;
 }
 
@@ -206,6 +210,7 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                       "--slot-first",   fmt::format("{}", config.slot_first),
                       "--slot-count",   fmt::format("{}", config.slot_count),
                       "--guestd",       guestd};
+  if (config.microvm_emulation) runner.arguments.push_back("--microvm-emulation");
   // Control starts as root, binds its port, and becomes the user by itself.
   DaemonSpec control{"control", control_program, {}, "", "", config.data_dir + "/log/control.log"};
   control.arguments = {"--data-dir",

@@ -19,6 +19,7 @@ struct MachineOptions {
   std::string data_dir, run_dir, user, plain, domain, default_isolation;
   std::vector<std::string> listen;
   int slot_first = -1, slot_count = -1, ready = -1;
+  bool microvm_emulation = false;
 };
 // Declares --config, --data-dir and --run-dir, and with kAll what else is in the configuration.
 enum class Declare { kPaths, kAll };

@@ -55,6 +55,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.plain = Plain::kAnywhere;
   config.domain = "two.example";
   config.slot_first = 7;
+  config.microvm_emulation = true;
   config.slot_count = 9;
   config.ready_sandboxes = 0;
   config.default_isolation = "auto";
@@ -80,6 +81,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->domain, config.domain);
   EXPECT_EQ(again->slot_first, config.slot_first);
   EXPECT_EQ(again->default_isolation, config.default_isolation);
+  EXPECT_TRUE(again->microvm_emulation);
   EXPECT_EQ(again->slot_count, config.slot_count);
   EXPECT_EQ(again->ready_sandboxes, config.ready_sandboxes);
 }

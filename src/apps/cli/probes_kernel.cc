@@ -7,6 +7,7 @@
 #include "apps/cli/probes.h"
 #include "model/features.h"
 #include "model/isolation.h"
+#include "model/machine.h"
 #include "sys/features/features.h"
 
 namespace atl::cli {
@@ -32,9 +33,12 @@ std::string concerned(const model::FeatureInfo& row) {
 }
 
 // nullopt: only a running runner can tell.
-std::optional<int> attempt(const model::FeatureInfo& row) {
+std::optional<int> attempt(const model::FeatureInfo& row, const Config& config) {
   if (row.feature == Feature::kRunsc) return sys::find_program("runsc") ? 0 : ENOENT;
-  if (row.feature == Feature::kQemu) return sys::find_program("qemu-system-x86_64") ? 0 : ENOENT;
+  if (row.feature == Feature::kQemu) {
+    std::string image = fmt::format("{}/{}/{}", config.data_dir, model::kMachineFolder, model::kMachineImage);
+    return ::access(image.c_str(), F_OK) == 0 ? 0 : ENOENT;
+  }
   return sys::try_feature(row.name);
 }
 
@@ -72,7 +76,7 @@ std::vector<Finding> probe_kernel(const Config& config) {
     return out;
   }
   for (const model::FeatureInfo& row : model::features()) {
-    int number = attempt(row).value_or(model::kNotTried);
+    int number = attempt(row, config).value_or(model::kNotTried);
     out.push_back(feature_finding(row, static_cast<std::uint8_t>(number), default_tier_of(config)));
   }
   return out;

@@ -3,6 +3,7 @@
 // atoll-guestd: PID 1 of a sandbox. Started by the runner with --boot-fd (proto/guest.md), or by hand with
 // --listen.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -92,6 +93,12 @@ void raise_descriptor_limit() {
 // memory and write its own code into it. KERNEL: only CAP_SYS_PTRACE outside of the sandbox passes then.
 void close_memory() { ::prctl(PR_SET_DUMPABLE, 0); }
 
+// A machine of its own (the microvm tier) leaves the daemon two rights that no other tier has: it sets the
+// clock and feeds the kernel's random numbers. What it starts gets neither (capabilities(7), bounding set).
+void keep_rights_from_children() {
+  for (int capability : {CAP_SYS_TIME, CAP_SYS_ADMIN}) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+}
+
 void set_close_on_exec(int fd) {
   if (fd >= 0) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
@@ -104,7 +111,7 @@ Result<guest::Options> read_boot(int fd) {
   if (size != sizeof boot || boot.magic != model::kGuestBootMagic || boot.version != 1)
     return make_error(Code::kInvalid, "the boot descriptor does not hold a GuestBoot of version 1");
   for (int passed : {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd,
-                     boot.cpu_usage_fd, boot.ready_fd})
+                     boot.cpu_usage_fd, boot.ready_fd, boot.settle_fd})
     set_close_on_exec(passed);
   options.internal_token =
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
@@ -117,7 +124,7 @@ guest::Options options_without_boot(const Arguments& arguments) {
   guest::Options options;
   model::GuestBoot& boot = options.boot;
   boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd =
-      boot.ready_fd = -1;
+      boot.ready_fd = boot.settle_fd = -1;
   options.internal_token = arguments.internal_token;
   options.run_directory = arguments.run_directory;
   return options;
@@ -178,6 +185,7 @@ int main(int argc, char** argv) {
   if (!arguments) return std::fputs(kHelp, stderr) < 0 ? 1 : 2;
   log::set_program("atoll-guestd");
   close_memory();
+  if (arguments->boot_fd >= 0) keep_rights_from_children();
   if (arguments->boot_fd >= 0) ::unlink(model::kTmpHolder);
   keep_memory_small();
   fill_standard_descriptors();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -17,6 +18,7 @@
 #include "base/text.h"
 #include "template/base_recipe.h"
 #include "template/build.h"
+#include "template/machine.h"
 
 namespace {
 
@@ -35,6 +37,9 @@ constexpr std::string_view kHelp = R"(atoll-template - make and list template bu
   atoll-template build --from FOLDER|TARBALL --name NAME
       Build a template from a root file system: a folder, or a tar archive (also gzip, bzip2, xz, zstd).
       Devices, links that lead outside and other hostile entries are refused by name.
+  atoll-template machine [--kernel-tree FOLDER] [--qemu-tree FOLDER]
+      Make the machine image of the microvm tier from this host's packages linux-image-cloud-amd64 and qemu-system-x86,
+      or from folders into which they were unpacked. A runner uses it from its next start on.
   atoll-template list
   atoll-template remove BUILD
 
@@ -66,7 +71,8 @@ Result<Options> parse_options(const std::vector<std::string>& words) {
       options.json = true;
     else if (word == "--fresh")
       options.fresh = true;
-    else if (word == "--data-dir" || word == "--suite" || word == "--from" || word == "--name") {
+    else if (word == "--data-dir" || word == "--suite" || word == "--from" || word == "--name" ||
+             word == "--kernel-tree" || word == "--qemu-tree") {
       if (++i == words.size()) return make_error(Code::kInvalid, "{} needs a value", word);
       options.values[word] = words[i];
     } else if (word.starts_with('-')) {
@@ -158,6 +164,23 @@ Result<void> build_command(const Builds& builds, const Options& options) {
   return success();
 }
 
+std::string beside_this_program(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(name);
+}
+
+Result<void> machine_command(const Options& options) {
+  MachineParts parts;
+  auto kernel = options.values.find("--kernel-tree"), qemu = options.values.find("--qemu-tree");
+  if (kernel != options.values.end()) parts.kernel_tree = std::filesystem::absolute(kernel->second);
+  if (qemu != options.values.end()) parts.qemu_tree = std::filesystem::absolute(qemu->second);
+  parts.first_program = beside_this_program("atoll-vminit");
+  TRY(MachineManifest manifest, make_machine(options.values.at("--data-dir"), parts));
+  print_line(fmt::format("kernel {}, {}, {} MiB", manifest.kernel, printable(manifest.qemu),
+                         manifest.size_bytes >> 20));
+  return success();
+}
+
 Result<void> list_command(const Builds& builds) {
   for (const Manifest& manifest : builds.list()) {
     print_line(fmt::format("{}  {:<16} {:>6} MiB  {}", manifest.build, manifest.name,
@@ -170,6 +193,7 @@ Result<void> run(const Options& options) {
   if (::geteuid() != 0) {
     return make_error(Code::kDenied, "template builds need root").with_hint("run it with sudo");
   }
+  if (options.command == "machine") return machine_command(options);
   TRY(Builds builds, Builds::open(options.values.at("--data-dir")));
   if (options.command == "build-base") return build_base_command(builds, options);
   if (options.command == "build") return build_command(builds, options);

@@ -78,6 +78,16 @@ Result<void> exchange(int fd, nlmsghdr* message, const Waiting& waiting) {
   }
 }
 
+void put_address(nlmsghdr* message, std::uint32_t link, Ipv4 address, std::uint8_t prefix) {
+  auto* info = extra<ifaddrmsg>(message);
+  info->ifa_family = AF_INET;
+  info->ifa_prefixlen = prefix;
+  info->ifa_scope = RT_SCOPE_UNIVERSE;
+  info->ifa_index = link;
+  mnl_attr_put(message, IFA_LOCAL, address.size(), address.data());
+  mnl_attr_put(message, IFA_ADDRESS, address.size(), address.data());
+}
+
 }  // namespace
 
 Result<Netlink> Netlink::open_route() {
@@ -182,14 +192,15 @@ Result<void> Netlink::move_link(std::uint32_t link, int netns) {
 Result<void> Netlink::add_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix) {
   char buffer[kBuffer];
   nlmsghdr* message = start(buffer, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
-  auto* info = extra<ifaddrmsg>(message);
-  info->ifa_family = AF_INET;
-  info->ifa_prefixlen = prefix;
-  info->ifa_scope = RT_SCOPE_UNIVERSE;
-  info->ifa_index = link;
-  mnl_attr_put(message, IFA_LOCAL, address.size(), address.data());
-  mnl_attr_put(message, IFA_ADDRESS, address.size(), address.data());
+  put_address(message, link, address, prefix);
   return request(message, "add an address");
+}
+
+Result<void> Netlink::remove_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix) {
+  char buffer[kBuffer];
+  nlmsghdr* message = start(buffer, RTM_DELADDR, 0);
+  put_address(message, link, address, prefix);
+  return request(message, "remove an address");
 }
 
 Result<void> Netlink::add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix,

@@ -37,6 +37,7 @@ class Netlink {
   // Takes the link to another network namespace; it arrives without addresses, and down.
   Result<void> move_link(std::uint32_t link, int netns);
   Result<void> add_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix);
+  Result<void> remove_address(std::uint32_t link, Ipv4 address, std::uint8_t prefix);
   // A route to `destination`/`prefix` over `link`; on-link when there is no gateway.
   Result<void> add_route(std::uint32_t link, Ipv4 destination, std::uint8_t prefix,
                          std::optional<Ipv4> gateway);

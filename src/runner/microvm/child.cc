@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/microvm/child.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "model/machine.h"
+
+namespace atl::runner::microvm {
+namespace {
+
+// Numbers at which QEMU finds its descriptors. The arguments below name them.
+enum Place : int { kChannelFd = 3, kTapFd, kTemplateFd, kDiskFd, kGuestdFd };
+// Above them, while they are filled.
+constexpr int kFirstKeptFd = 64;
+
+class Child : ChildSteps {
+ public:
+  explicit Child(const ChildPlan& plan) : ChildSteps(plan) {}
+  [[noreturn]] void run();
+
+ private:
+  void build_root();
+  void enter_root();
+  void set_limits();
+  void place_descriptors();
+  void give_up_rights();
+  void write_arguments();
+  [[noreturn]] void exec_qemu();
+
+  char accelerator_[32];
+  char processor_[16];
+  char processors_[16];
+  char memory_[32];
+  char network_[64];
+  char kernel_line_[512];
+};
+
+// The image holds all that QEMU needs and nothing else; it cannot be written to.
+void Child::build_root() {
+  attach(fd(Passed::kLower), AT_FDCWD, "root");
+  root_ = open_in(AT_FDCWD, "root", O_PATH | O_DIRECTORY, "open the root");
+  attach(fd(Passed::kKit), root_, "dev");
+}
+
+// KERNEL: with both arguments ".", the old root ends up below the new one (pivot_root(2)).
+void Child::enter_root() {
+  check(::fchdir(root_), "enter the root");
+  check(::syscall(SYS_pivot_root, ".", "."), "pivot_root");
+  check(::umount2(".", MNT_DETACH), "detach the old root");
+  check(::chdir("/"), "enter /");
+}
+
+void Child::set_limits() {
+  const rlimit none{0, 0};
+  check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
+}
+
+void Child::place_descriptors() {
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  check(null, "open /dev/null");
+  const struct {
+    int number;
+    int source;
+  } places[] = {{0, null},
+                {1, fd(Passed::kLog)},
+                {2, fd(Passed::kLog)},
+                {kChannelFd, fd(Passed::kChannel)},
+                {kTapFd, fd(Passed::kTap)},
+                {kTemplateFd, fd(Passed::kTemplate)},
+                {kDiskFd, fd(Passed::kImage)},
+                {kGuestdFd, fd(Passed::kGuestd)}};
+  int kept[std::size(places)];
+  for (std::size_t i = 0; i < std::size(places); ++i) {
+    kept[i] = ::fcntl(places[i].source, F_DUPFD_CLOEXEC, kFirstKeptFd);
+    check(kept[i], "keep a descriptor");
+  }
+  check(::syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_CLOEXEC), "mark descriptors");
+  for (std::size_t i = 0; i < std::size(places); ++i)
+    check(::dup3(kept[i], places[i].number, 0), "place a descriptor");
+}
+
+// KERNEL: leaving uid 0 clears the permitted and effective sets (capabilities(7)); the bounding set goes too,
+// and no_new_privs keeps files from giving anything back.
+void Child::give_up_rights() {
+  for (int capability = 0; capability <= 63; ++capability) {
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) {
+      if (errno == EINVAL) break;  // past the last one that this kernel knows
+      fail("drop a capability");
+    }
+  }
+  // The launcher keeps its rights over changes of ids (launcher_main.cc); QEMU must not.
+  check(::prctl(PR_SET_SECUREBITS, 0, 0, 0, 0), "reset the secure bits");
+  check(::syscall(SYS_setresgid, kMachineUser, kMachineUser, kMachineUser), "become QEMU's group");
+  check(::syscall(SYS_setresuid, kMachineUser, kMachineUser, kMachineUser), "become QEMU's user");
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2]{};
+  check(::syscall(SYS_capset, &header, none), "drop capabilities");
+  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up privileges");
+}
+
+// Emulated, the guest's time stamp counter is the host's, and there is no timer to measure it by
+// (docs/decisions/0083-microvm.md).
+void Child::write_arguments() {
+  const LaunchOrder& order = plan_.order;
+  bool emulated = order.emulated != 0;
+  std::snprintf(accelerator_, sizeof accelerator_, emulated ? "tcg,tb-size=128" : "kvm");
+  std::snprintf(processor_, sizeof processor_, emulated ? "max" : "host");
+  std::snprintf(processors_, sizeof processors_, "%u", order.processors);
+  std::snprintf(memory_, sizeof memory_, "%llu", static_cast<unsigned long long>(order.memory_bytes >> 20));
+  const std::uint8_t* mac = model::kMachineMac;
+  std::snprintf(network_, sizeof network_, "virtio-net-device,netdev=net,mac=%02x:%02x:%02x:%02x:%02x:%02x",
+                mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  char clock[96] = "";
+  if (emulated) {
+    std::snprintf(clock, sizeof clock, " tsc_early_khz=%u tsc=reliable no_timer_check mitigations=off",
+                  order.tsc_khz);
+  }
+  std::snprintf(kernel_line_, sizeof kernel_line_,
+                "console=ttyS0 quiet loglevel=3 panic=-1 reboot=t cryptomgr.notests random.trust_cpu=on "
+                "rcupdate.rcu_expedited=1 nowatchdog%s",
+                clock);
+}
+
+void Child::exec_qemu() {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  static_assert(kChannelFd == 3 && kTapFd == 4 && kTemplateFd == 5 && kDiskFd == 6 && kGuestdFd == 7);
+  // Nothing that the guest does not use: no monitor, no PCI, no USB, no default devices.
+  const char* const arguments[] = {
+      "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor",
+      "none", "-L", model::kMachineFirmware, "-sandbox",
+      "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny", "-M",
+      "microvm,acpi=on,isa-serial=on,usb=off,pcie=off", "-global", "virtio-mmio.force-legacy=false", "-accel",
+      accelerator_, "-cpu", processor_, "-smp", processors_, "-m", memory_, "-kernel", model::kMachineKernel,
+      "-initrd", model::kMachineInitrd, "-append", kernel_line_,
+      // The channel to the runner.
+      "-chardev", "socket,id=channel,fd=3", "-device", "virtio-serial-device,max_ports=2", "-device",
+      "virtserialport,chardev=channel,name=atoll,nr=1",
+      // Template, disk, guest daemon: in this order.
+      "-add-fd", "fd=5,set=1", "-add-fd", "fd=6,set=2", "-add-fd", "fd=7,set=3", "-drive",
+      "file=/dev/fdset/1,if=none,id=template,format=raw,readonly=on", "-device",
+      "virtio-blk-device,drive=template", "-drive",
+      "file=/dev/fdset/"
+      "2,if=none,id=disk,format=raw,auto-read-only=off,discard=unmap,werror=report,rerror=report",
+      "-device", "virtio-blk-device,drive=disk", "-drive",
+      "file=/dev/fdset/3,if=none,id=guestd,format=raw,readonly=on", "-device",
+      "virtio-blk-device,drive=guestd",
+      // Network, random numbers, what the kernel says.
+      "-netdev", "tap,id=net,fd=4", "-device", network_, "-object", "rng-builtin,id=random", "-device",
+      "virtio-rng-device,rng=random", "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+      nullptr};
+  static const char* const kEnvironment[] = {nullptr};
+  report(0, "", 0);
+  ::execve(model::kMachineQemu, const_cast<char* const*>(arguments), const_cast<char* const*>(kEnvironment));
+  fail("exec QEMU");
+}
+
+void Child::run() {
+  join_cgroups();
+  wait_for_maps();
+  report_.released_ns = now_ns();
+  become_root();
+  build_root();
+  report_.mounted_ns = now_ns();
+  enter_root();
+  report_.pivoted_ns = now_ns();
+  place_descriptors();
+  set_limits();
+  write_arguments();
+  give_up_rights();
+  report_.confined_ns = now_ns();
+  exec_qemu();
+}
+
+}  // namespace
+
+void run_child(const ChildPlan& plan) { Child(plan).run(); }
+
+}  // namespace atl::runner::microvm

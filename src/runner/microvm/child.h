@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sandbox of the microvm tier does between its birth and QEMU, which takes its place: PID 1 of the
+// sandbox's namespaces on the host.
+#pragma once
+
+#include "runner/child_steps.h"
+
+namespace atl::runner::microvm {
+
+// The user in the sandbox's own range that QEMU runs as: not the one that owns the namespaces.
+inline constexpr std::uint32_t kMachineUser = 1;
+
+// Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in
+// _exit.
+[[noreturn]] void run_child(const ChildPlan& plan);
+
+}  // namespace atl::runner::microvm
