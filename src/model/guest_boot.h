@@ -37,7 +37,7 @@ struct GuestBoot {
   std::uint64_t disk_bytes;
   char sandbox[24];
   std::int32_t ready_fd;  // a pipe: one byte is written to it, and it is closed, when the daemon listens
-  // A socket: one byte asks to bring the disk to rest, one byte (0: done) answers. -1 where the host does that.
+  // A socket: one byte asks to bring the disk to rest, one byte (0: done) answers. -1 where the host does it.
   std::int32_t settle_fd;
 };
 

@@ -53,9 +53,12 @@ class MicrovmTest : public testing::Test {
     if (!obstacle.empty()) GTEST_SKIP() << obstacle;
     world_.emplace();
   }
+  // With what an earlier self-test of this image found, so that not every test waits for one.
   void give_image() {
     std::filesystem::create_directories(world_->path("data/machine"));
-    std::filesystem::copy_file(machine_image().path, world_->path("data/machine/machine-1.erofs"));
+    std::filesystem::create_directories(world_->path("run"));
+    std::filesystem::create_hard_link(machine_image().path, world_->path("data/machine/machine-1.erofs"));
+    if (!tested_.empty()) std::ofstream(world_->path("run/microvm.tested")) << tested_;
   }
   // The first start boots a guest to see that it can, which takes a while.
   void start(const std::vector<std::string>& flags = {"--microvm-emulation"}) {
@@ -64,6 +67,7 @@ class MicrovmTest : public testing::Test {
       answers = soon([this] { return WireClient(world_->socket()).open(); });
     ASSERT_TRUE(answers) << world_->log();
     client_.emplace(world_->socket());
+    tested_ = sys::read_file(world_->path("run/microvm.tested")).value_or(tested_);
   }
   static wire::StartRequest request(char letter) {
     wire::StartRequest out = World::request(World::id(letter));
@@ -90,9 +94,35 @@ class MicrovmTest : public testing::Test {
     return soon([&] { return world_->leftovers(World::id(letter)).empty(); });
   }
 
+  std::string shell(char letter, const std::string& command) { return World::shell(links_[letter], command); }
+  void launch(char letter) {
+    links_[letter] = started(request(letter)).interface.str();
+    ASSERT_NE(links_[letter], "");
+  }
+  // A pause and a resume over the wire; their errors' words, or "".
+  std::string pause(char letter, World::Memory memory) {
+    auto done = World::pause_sandbox(*client_, World::id(letter), memory);
+    if (!done) return "no answer";
+    return done->status.ok == 1 ? "" : done->status.word.str() + ": " + done->status.message.str();
+  }
+  std::string resume(char letter) {
+    wire::StartRequest wanted = request(letter);
+    wanted.generation = 8;
+    client_->send(wanted, wire::Type::kResume);
+    auto reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
+    if (!reply) reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
+    if (!reply) return "no answer";
+    if (reply->status.ok == 0) return reply->status.word.str();
+    links_[letter] = reply->interface.str();
+    return "";
+  }
+
+  static std::string tested_;
   std::optional<World> world_;
   std::optional<WireClient> client_;
+  std::map<char, std::string> links_;
 };
+std::string MicrovmTest::tested_;
 
 TEST_F(MicrovmTest, WithoutAMachineImageTheTierIsRefusedWithWhatToDo) {
   start();
@@ -120,6 +150,138 @@ TEST_F(MicrovmTest, AMachineAnswersAndLeavesNothing) {
   EXPECT_EQ(stopped->was_running, 1);
   EXPECT_NE(::kill(static_cast<pid_t>(reply.pid), 0), 0);
   EXPECT_TRUE(gone('a')) << testing::PrintToString(world_->leftovers(World::id('a')));
+}
+
+// Of the whole group, which is one process.
+TEST_F(MicrovmTest, QemuHasNoRightOnTheHost) {
+  give_image();
+  start();
+  wire::StartReply reply = started(request('a'));
+  std::string status = sys::read_file(fmt::format("/proc/{}/status", reply.pid)).value_or("");
+  unsigned uid = 0;
+  ASSERT_NE(status.find("\nUid:"), std::string::npos) << status;
+  std::sscanf(status.c_str() + status.find("\nUid:"), "\nUid:\t%u", &uid);
+  EXPECT_EQ(uid, 0x7000'0000 + reply.slot * 65536 + 1);
+  for (const char* line : {"NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000",
+                           "CapBnd:\t0000000000000000", "Seccomp:\t2", "NSpid:"}) {
+    EXPECT_THAT(status, HasSubstr(line));
+  }
+  std::string root = fmt::format("/proc/{}/root", reply.pid);
+  EXPECT_THAT(
+      sys::list_directory(root).value_or({}),
+      testing::UnorderedElementsAre("dev", "proc", "sys", "usr", "lib", "lib64", "vmlinuz", "initrd"));
+  EXPECT_THAT(sys::list_directory(root + "/dev").value_or({}), testing::IsSupersetOf({"null", "urandom"}));
+  std::string group;
+  for (const std::string& top : World::hierarchies()) {
+    group += sys::read_file(top + "/" + world_->name() + "/" + World::id('a') + "/cgroup.procs").value_or("");
+  }
+  EXPECT_THAT(group, HasSubstr(std::to_string(reply.pid)));
+}
+
+TEST_F(MicrovmTest, LimitsHoldAndTheSandboxOutlivesThem) {
+  give_image();
+  start();
+  launch('a');
+  EXPECT_THAT(shell('a', "dd if=/dev/zero of=/tmp/fill bs=1M count=100 2>&1; rm /tmp/fill"),
+              HasSubstr("No space left on device"));
+  // More processes than the 64 that it may have.
+  EXPECT_THAT(shell('a', "for i in $(seq 80); do sleep 5 & done 2>&1; true"), HasSubstr("an't fork"));
+  EXPECT_THAT(shell('a', "tail /dev/zero; echo status $?"), HasSubstr("status 137"));
+  EXPECT_EQ(shell('a', "echo here"), "here\n");
+  wire::SandboxRef ref{};
+  ref.sandbox.set(World::id('a'));
+  client_->send(ref, wire::Type::kStats);
+  auto stats = client_->receive<wire::StatsReply>(wire::Type::kStatsReply);
+  ASSERT_TRUE(stats && stats->status.ok == 1) << (stats ? stats->status.message.str() : "");
+  EXPECT_EQ(stats->disk_total, 64ull << 20);
+  EXPECT_GT(stats->disk_used, 0u);
+  wire::StartRequest little = request('b');
+  little.memory_bytes = 64ull << 20;
+  auto refused = World::start_sandbox(*client_, little);
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(refused->status.message.str(), HasSubstr("at least 128 MiB"));
+}
+
+TEST_F(MicrovmTest, ReachesTheInternetAndNothingElse) {
+  give_image();
+  start();
+  launch('a');
+  auto ask = [&](const std::string& address) {
+    return shell('a', fmt::format("echo | nc -w 3 {} {} 2>&1", address, kSinkPort));
+  };
+  EXPECT_THAT(shell('a', "ip addr"), HasSubstr("169.254.0.21"));
+  EXPECT_THAT(ask("9.9.9.9"), HasSubstr("internet\n"));
+  for (const char* address : {"169.254.169.254", "10.1.1.1", "169.254.0.22", "203.0.113.2"}) {
+    std::string heard = ask(address);
+    EXPECT_THAT(heard, Not(testing::AnyOf(HasSubstr("internet\n"), HasSubstr("host\n")))) << address;
+  }
+  wire::NetworkRequest closed{};
+  closed.sandbox.set(World::id('a'));
+  client_->send(closed, wire::Type::kNetwork);
+  auto done = client_->receive<wire::Done>(wire::Type::kDone);
+  ASSERT_TRUE(done && done->status.ok == 1);
+  EXPECT_THAT(ask("9.9.9.9"), Not(HasSubstr("internet\n")));
+}
+
+TEST_F(MicrovmTest, RestsInMemoryAndOutlivesItsRunner) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo mark > /dev/shm/mark");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "");
+  world_->kill();
+  start();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kFrozen));
+  ASSERT_EQ(resume('a'), "");
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
+  EXPECT_TRUE(gone('a'));
+}
+
+TEST_F(MicrovmTest, RestsOnItsDiskWhichThisHostNeverMountsAgain) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo kept > /etc/kept; rm -r /sys; ln -s /etc /mnt");
+  EXPECT_EQ(shell('a', "@settle"), "settled\n");
+  ASSERT_EQ(pause('a', World::Memory::kLost), "");
+  ASSERT_EQ(resume('a'), "");
+  EXPECT_EQ(shell('a', "cat /etc/kept"), "kept\n");
+  EXPECT_EQ(shell('a', "hostname"), World::id('a') + "\n");
+  // Not brought to rest: the file system does not say that it is whole.
+  ASSERT_EQ(pause('a', World::Memory::kLost), "");
+  EXPECT_EQ(resume('a'), "disk_torn");
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
+  EXPECT_TRUE(gone('a'));
+}
+
+TEST_F(MicrovmTest, HostileTemplatesAreKeptInside) {
+  give_image();
+  start();
+  wire::StartRequest wanted = request('a');
+  wanted.build.set(kHostileBuild);
+  links_['a'] = started(wanted).interface.str();
+  EXPECT_EQ(shell('a', "echo x > /tmp/y; cat /tmp/y"), "x\n");
+  EXPECT_THAT(sys::list_directory(world_->path("victim")).value_or({}), testing::IsEmpty());
+}
+
+TEST_F(MicrovmTest, EmulationIsUsedOnlyWhereItIsAllowed) {
+  give_image();
+  std::filesystem::remove(world_->path("run/microvm.tested"));
+  start({});
+  wire::HelloReply said = hello();
+  if ((said.tiers & kMicrovmBit) != 0) {
+    EXPECT_EQ(said.tier_missing[kMicrovmIndex], 0u);  // KVM works here
+    return;
+  }
+  EXPECT_THAT(said.obstacle[kMicrovmIndex].str(), HasSubstr("emulation is not allowed"));
+  EXPECT_EQ(World::start_sandbox(*client_, request('a'))->status.word.str(), "isolation_unavailable");
+  world_->kill();
+  start({"--microvm-emulation"});
+  said = hello();
+  EXPECT_TRUE(said.tiers & kMicrovmBit) << said.obstacle[kMicrovmIndex].str();
+  EXPECT_EQ(said.tier_missing[kMicrovmIndex], wire::kMissingVirtualization);
+  EXPECT_TRUE(world_->leftovers("iselftestofthemicrovm").empty());
 }
 
 }  // namespace

@@ -161,8 +161,15 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   microvm::MicrovmDriver microvm({launcher, disks, *cgroups, options.data_dir + "/templates", machine,
                                   programs.guestd.get(), netns.get(), options.run_dir + "/microvm.log"});
   // A driver takes over what runs even where it can start nothing new.
-  Service service(
-      {slots, disks, firewall, *cgroups, records, snapshots, stored, {&driver, &gvisor, &microvm}, landlock_abi});
+  Service service({slots,
+                   disks,
+                   firewall,
+                   *cgroups,
+                   records,
+                   snapshots,
+                   stored,
+                   {&driver, &gvisor, &microvm},
+                   landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
   TRY_VOID(snapshots.sweep());
   TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));

@@ -24,19 +24,22 @@ kernel=$1 qemu=$2 work=$3
 fail() { echo "$*"; exit 1; }
 image=$(ls -v "$kernel"/boot/vmlinuz-*-cloud-amd64 2>/dev/null | tail -n 1)
 [ -n "$image" ] || image=$(ls -v "$kernel"/boot/vmlinuz-*-amd64 2>/dev/null | tail -n 1)
-[ -n "$image" ] || fail "there is no kernel in $kernel/boot; install linux-image-cloud-amd64, or name a tree with --kernel-tree"
+[ -n "$image" ] ||
+  fail "there is no kernel in $kernel/boot; install linux-image-cloud-amd64, or name a --kernel-tree"
 version=${image##*/vmlinuz-}
 [ -x "$qemu/usr/bin/qemu-system-x86_64" ] ||
-  fail "there is no $qemu/usr/bin/qemu-system-x86_64; install qemu-system-x86, or name a tree with --qemu-tree"
+  fail "there is no $qemu/usr/bin/qemu-system-x86_64; install qemu-system-x86, or name a --qemu-tree"
 tree=$work/tree init=$work/init
 mkdir -p "$tree/dev" "$tree/proc" "$tree/sys" "$tree/usr/bin" "$tree/usr/share/qemu" "$tree/lib64" \
   "$tree/lib/x86_64-linux-gnu" "$init/modules" "$init/root"
 cp "$image" "$tree/vmlinuz"
 number=10
-for module in virtio_ring virtio virtio_mmio virtio_blk virtio_console virtio-rng failover net_failover virtio_net \
-    crc32c_generic crc32c-intel libcrc32c netfs overlay erofs; do
-  file=$(find "$kernel/lib/modules/$version/" "$kernel/usr/lib/modules/$version/" -name "$module.ko*" 2>/dev/null |
-    head -n 1)
+for module in virtio_ring virtio virtio_mmio virtio_blk virtio_console virtio-rng failover net_failover \
+    virtio_net crc32c_generic crc32c-intel libcrc32c netfs overlay erofs; do
+  for modules in "$kernel/lib/modules/$version" "$kernel/usr/lib/modules/$version"; do
+    file=$(find "$modules/" -name "$module.ko*" 2>/dev/null | head -n 1)
+    [ -z "$file" ] || break
+  done
   [ -n "$file" ] || continue
   target=$init/modules/$number-$module.ko
   case $file in
@@ -52,10 +55,11 @@ chmod 755 "$init/init"
 (cd "$init" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) | gzip -1n >"$tree/initrd"
 cp "$qemu/usr/bin/qemu-system-x86_64" "$tree/usr/bin/"
 for file in seabios/bios-microvm.bin qemu/qboot.rom qemu/linuxboot_dma.bin; do
+  target=$tree/usr/share/qemu/${file#*/}
   for share in "$qemu/usr/share" /usr/share; do
-    [ ! -e "$share/$file" ] || [ -e "$tree/usr/share/qemu/${file#*/}" ] || cp -L "$share/$file" "$tree/usr/share/qemu/"
+    [ ! -e "$share/$file" ] || [ -e "$target" ] || cp -L "$share/$file" "$target"
   done
-  [ -e "$tree/usr/share/qemu/${file#*/}" ] || fail "there is no $qemu/usr/share/$file"
+  [ -e "$target" ] || fail "there is no $qemu/usr/share/$file"
 done
 libraries=$qemu/usr/lib/x86_64-linux-gnu:$qemu/lib/x86_64-linux-gnu
 LD_LIBRARY_PATH=$libraries ldd "$qemu/usr/bin/qemu-system-x86_64" >"$work/libraries"

@@ -31,6 +31,7 @@ struct MachineManifest {
 // is done in a jail without rights. Needs root, cpio and mkfs.erofs. Blocks, about a second.
 Result<MachineManifest> make_machine(const std::string& data_dir, const MachineParts& parts);
 
+// The JSON text of manifest.json.
 std::string format_machine_manifest(const MachineManifest& manifest);
 
 }  // namespace atl::templates

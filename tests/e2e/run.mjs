@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the whole suite: each published client over plain HTTP and over TLS with names, then the raw-wire tests.
-//   node run.mjs [--only TEXT] [--client NAME] [--mode plain|tls] [--tier container|gvisor|microvm]
+//   node run.mjs [--only TEXT,...] [--client NAME] [--mode plain|tls] [--tier container|gvisor|microvm]
 // With a tier other than container, only the newest client is run unless one is named.
 // Uses the instance that ATOLL_E2E_URL and ATOLL_E2E_KEY name, or starts one of its own (tests/support/instance.mjs).
 // The last line is "N passed, N failed, N skipped"; the exit code is 1 when something failed.
@@ -35,7 +35,7 @@ function filesOf(folder) {
     .filter((name) => name.endsWith('.test.mjs'))
     .sort()
     .map((name) => `${folder}/${name}`)
-    .filter((name) => !chosen.only || name.includes(chosen.only));
+    .filter((name) => !chosen.only || chosen.only.split(',').some((text) => name.includes(text)));
 }
 
 // One test file in a process of its own: what the client reads from the environment is fixed when it starts.

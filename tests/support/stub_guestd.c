@@ -19,7 +19,7 @@ struct boot {
   unsigned char token[32];
   int listen_fd;
   unsigned char rest[68];
-  int ready_fd, pad;
+  int ready_fd, settle_fd;
 };
 
 // As the daemon does where it is handed no socket (the gvisor tier).
@@ -32,7 +32,15 @@ static int listen_here(void) {
   return fd;
 }
 
-static void serve(int connection) {
+// The line "@settle": what the daemon does before a pause that keeps only the disk.
+static void settle(int connection, int fd) {
+  char failed = 1;
+  int done = write(fd, "", 1) == 1 && read(fd, &failed, 1) == 1 && failed == 0;
+  send(connection, done ? "settled\n" : "failed\n", done ? 8 : 7, MSG_NOSIGNAL);
+  _exit(0);
+}
+
+static void serve(int connection, int settle_fd) {
   char line[4096];
   size_t used = 0;
   while (used + 1 < sizeof line) {
@@ -41,6 +49,7 @@ static void serve(int connection) {
     ++used;
   }
   line[used] = 0;
+  if (strcmp(line, "@settle") == 0) settle(connection, settle_fd);
   dup2(connection, 0);
   dup2(connection, 1);
   dup2(connection, 2);
@@ -65,7 +74,7 @@ int main(int argc, char** argv) {
       poll(&item, 1, -1);
       continue;
     }
-    if (fork() == 0) serve(connection);
+    if (fork() == 0) serve(connection, boot.settle_fd);
     close(connection);
   }
 }

@@ -38,8 +38,8 @@ constexpr std::string_view kHelp = R"(atoll-template - make and list template bu
       Build a template from a root file system: a folder, or a tar archive (also gzip, bzip2, xz, zstd).
       Devices, links that lead outside and other hostile entries are refused by name.
   atoll-template machine [--kernel-tree FOLDER] [--qemu-tree FOLDER]
-      Make the machine image of the microvm tier from this host's packages linux-image-cloud-amd64 and qemu-system-x86,
-      or from folders into which they were unpacked. A runner uses it from its next start on.
+      Make the machine image of the microvm tier from this host's packages linux-image-cloud-amd64 and
+      qemu-system-x86, or from folders into which they were unpacked. A runner uses it from its next start on.
   atoll-template list
   atoll-template remove BUILD
 

@@ -241,16 +241,18 @@ test('a link of the user does not lead to what only root may read', async () => 
 });
 
 test('a full disk is told', { timeout: 120_000 }, async () => {
-  await shell('dd if=/dev/zero of=/home/user/filler bs=1M count=100000 2>/dev/null || true', {
-    timeoutMs: 90_000,
-  });
+  await shell(
+    'fallocate -l "$(df --output=avail -B1 . | tail -n 1)" filler 2>/dev/null;' +
+      ' dd if=/dev/zero of=/home/user/filler2 bs=1M count=100000 2>/dev/null || true',
+    { timeoutMs: 90_000 },
+  );
   try {
     await assert.rejects(files.write('no-room', 'x'.repeat(1 << 20)), (error) => {
       assert.ok(error instanceof e2b.NotEnoughSpaceError, `${error.name}: ${error.message}`);
       return true;
     });
   } finally {
-    await shell('rm -f /home/user/filler /home/user/no-room');
+    await shell('rm -f /home/user/filler /home/user/filler2 /home/user/no-room');
   }
   await files.write('room-again', 'x');
 });
