@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "model/features.h"
 #include "model/machine.h"
 #include "support/runner_world.h"
 
@@ -18,25 +19,29 @@ using testing::Not;
 constexpr auto kMicrovmBit = 1u << static_cast<unsigned>(model::Tier::kMicrovm);
 constexpr auto kMicrovmIndex = static_cast<std::size_t>(model::Tier::kMicrovm);
 
-// The machine image of this run, made once; empty, and why, where it cannot be made.
+// What `atoll-template machine` said, and its image in the data directory `data`; empty: it made none.
 struct MachineImage {
-  std::string path, why;
+  std::string path, said;
 };
+MachineImage make_image(const std::string& data, const std::string& kernel_tree,
+                        const std::string& qemu_tree) {
+  MachineImage out;
+  std::filesystem::create_directories(data);
+  std::string command = fmt::format("{} machine --data-dir {} --kernel-tree {} --qemu-tree {} 2>&1",
+                                    ATOLL_TEMPLATE_PROGRAM, data, kernel_tree, qemu_tree);
+  FILE* pipe = ::popen(command.c_str(), "r");
+  char text[512];
+  while (::fgets(text, sizeof text, pipe) != nullptr) out.said += text;
+  if (::pclose(pipe) == 0)
+    out.path = fmt::format("{}/{}/{}", data, model::kMachineFolder, model::kMachineImage);
+  return out;
+}
+std::string qemu_tree() { return ::access(ATOLL_SETUP_QEMU "/usr", F_OK) == 0 ? ATOLL_SETUP_QEMU : "/"; }
+
+// That of this run, made once.
 const MachineImage& machine_image() {
-  static const MachineImage made = [] {
-    MachineImage out;
-    std::string data = fmt::format("/tmp/atoll-machine-{}", ::getpid());
-    std::filesystem::create_directories(data);
-    std::string command = fmt::format("{} machine --data-dir {} --kernel-tree {} --qemu-tree {} 2>&1",
-                                      ATOLL_TEMPLATE_PROGRAM, data, ATOLL_SETUP_KERNEL,
-                                      ::access(ATOLL_SETUP_QEMU "/usr", F_OK) == 0 ? ATOLL_SETUP_QEMU : "/");
-    FILE* pipe = ::popen(command.c_str(), "r");
-    char text[512];
-    while (::fgets(text, sizeof text, pipe) != nullptr) out.why += text;
-    if (::pclose(pipe) == 0)
-      out.path = fmt::format("{}/{}/{}", data, model::kMachineFolder, model::kMachineImage);
-    return out;
-  }();
+  static const MachineImage made =
+      make_image(fmt::format("/tmp/atoll-machine-{}", ::getpid()), ATOLL_SETUP_KERNEL, qemu_tree());
   return made;
 }
 
@@ -49,7 +54,7 @@ class MicrovmTest : public testing::Test {
   void SetUp() override {
     std::string obstacle = World::obstacle();
     if (obstacle.empty() && machine_image().path.empty())
-      obstacle = "needs QEMU and a kernel (tools/setup): " + machine_image().why;
+      obstacle = "needs QEMU and a kernel (tools/setup): " + machine_image().said;
     if (!obstacle.empty()) GTEST_SKIP() << obstacle;
     world_.emplace();
   }
@@ -150,6 +155,18 @@ TEST_F(MicrovmTest, AMachineAnswersAndLeavesNothing) {
   EXPECT_EQ(stopped->was_running, 1);
   EXPECT_NE(::kill(static_cast<pid_t>(reply.pid), 0), 0);
   EXPECT_TRUE(gone('a')) << testing::PrintToString(world_->leftovers(World::id('a')));
+}
+
+TEST_F(MicrovmTest, AnImageWithoutItsPartsIsRefusedWithWhatIsMissing) {
+  std::string empty = world_->path("empty");
+  std::filesystem::create_directories(empty);
+  MachineImage no_kernel = make_image(world_->path("data"), empty, qemu_tree());
+  EXPECT_EQ(no_kernel.path, "");
+  EXPECT_THAT(no_kernel.said, HasSubstr("there is no kernel in"));
+  MachineImage no_qemu = make_image(world_->path("data"), ATOLL_SETUP_KERNEL, empty);
+  EXPECT_EQ(no_qemu.path, "");
+  EXPECT_THAT(no_qemu.said, HasSubstr("install qemu-system-x86"));
+  EXPECT_FALSE(std::filesystem::exists(world_->path("data/machine/machine-1.erofs")));
 }
 
 // Of the whole group, which is one process.
@@ -271,7 +288,7 @@ TEST_F(MicrovmTest, EmulationIsUsedOnlyWhereItIsAllowed) {
   start({});
   wire::HelloReply said = hello();
   if ((said.tiers & kMicrovmBit) != 0) {
-    EXPECT_EQ(said.tier_missing[kMicrovmIndex], 0u);  // KVM works here
+    EXPECT_EQ(model::missing_layers(said.features, model::Tier::kMicrovm), 0u);  // KVM works here
     return;
   }
   EXPECT_THAT(said.obstacle[kMicrovmIndex].str(), HasSubstr("emulation is not allowed"));
@@ -280,9 +297,31 @@ TEST_F(MicrovmTest, EmulationIsUsedOnlyWhereItIsAllowed) {
   start({"--microvm-emulation"});
   said = hello();
   EXPECT_TRUE(said.tiers & kMicrovmBit) << said.obstacle[kMicrovmIndex].str();
-  EXPECT_EQ(said.tier_missing[kMicrovmIndex], wire::kMissingVirtualization);
+  EXPECT_EQ(model::missing_layers(said.features, model::Tier::kMicrovm),
+            1ull << static_cast<unsigned>(model::Feature::kKvm));
   EXPECT_TRUE(world_->leftovers("iselftestofthemicrovm").empty());
 }
+
+class MicrovmFaultTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
+
+// The self-test passes the same points, so a runner that dies there must leave nothing either.
+TEST_P(MicrovmFaultTest, ADeadRunnerLeavesNothing) {
+  give_image();
+  std::filesystem::remove(world_->path("run/microvm.tested"));
+  world_->start(GetParam(), {"--microvm-emulation"});
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+  EXPECT_THAT(World::list(*client_), testing::IsEmpty());
+  launch('a');
+  EXPECT_EQ(shell('a', "echo here"), "here\n");
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('a'))->status.ok, 1);
+  EXPECT_TRUE(gone('a'));
+  EXPECT_TRUE(world_->leftovers("iselftestofthemicrovm").empty());
+  EXPECT_TRUE(soon([&] { return world_->stray_helpers().empty(); }));
+}
+INSTANTIATE_TEST_SUITE_P(Points, MicrovmFaultTest,
+                         testing::Values("launcher.after_maps", "runner.start.after_clone",
+                                         "runner.start.after_exec"));
 
 }  // namespace
 }  // namespace atl::runner_test
