@@ -302,6 +302,24 @@ TEST_F(PausingTest, TheRunnerIsBroughtInLine) {
   EXPECT_TRUE(connect(running).ok());
 }
 
+// Field: a renewal races the timer and leaves an orphan (opensandbox-group/OpenSandbox#1200). Whoever is
+// first wins, wholly.
+TEST_F(PausingTest, ARenewalAtTheLastMomentWinsOrFails) {
+  using Extend = SandboxService::Extend;
+  std::string early = created({.on_timeout = Lifecycle::OnTimeout::kPause}), late = created();
+  world_.clock.advance(std::chrono::seconds(61));
+  auto renew = [&](const std::string& id) {
+    return world_.run(service().set_timeout(world_.tenant, id, std::chrono::seconds(60), Extend::kReplace));
+  };
+  ASSERT_TRUE(renew(early).ok());
+  service().fire_deadlines();
+  EXPECT_FALSE(renew(late).ok());
+  settle();
+  EXPECT_EQ(state(early), State::kRunning);
+  EXPECT_EQ(state(late), State::kStopped);
+  EXPECT_EQ(world_.runner.entries.size(), 1u);
+}
+
 // The list is as old as the question. A sandbox that was paused and resumed since is not what it shows.
 TEST_F(PausingTest, AListThatIsOlderThanAResumeEndsNothing) {
   std::string moved = created(), dead = created();
@@ -336,6 +354,7 @@ TEST_F(PausingTest, AListWithoutOneThatIsBeingResumedEndsNothing) {
   EXPECT_EQ(state(id), State::kRunning);
 }
 
+// Field: edge cases of automatic pause (e2b-dev/E2B#1031, #875, #899, #1352).
 TEST_F(PausingTest, ADeadlineThatPassedWhileNobodyWatchedPauses) {
   std::string paused = created({.on_timeout = Lifecycle::OnTimeout::kPause}), killed = created();
   world_.flush();

@@ -3,7 +3,7 @@
 
     python3 tests/fault/driver.py [--programs DIR] [--only PART,...] [--kills N] [--cycles N] [--seed N] [--point NAME]...
 
-Parts: faults, points, killer, torture, torture_gvisor.
+Parts: faults, points, killer, torture, gvisor, neighbours.
 
 Needs root, the daemons of a `dev` build (a release has no crash points) and the base template. Runs in a network namespace
 of its own. The last line is "N passed, N failed, N skipped".
@@ -26,6 +26,7 @@ from instance import Instance  # noqa: E402
 from invariants import Baseline, Invariants, leftovers  # noqa: E402
 from killer import Killer  # noqa: E402
 from ledger import Ledger  # noqa: E402
+from neighbours import Neighbours  # noqa: E402
 from points import PointRunner, named_points  # noqa: E402
 from torture import Torture  # noqa: E402
 from verdict import Report  # noqa: E402
@@ -90,11 +91,14 @@ class Driver:
             self.instance, self.api, self.invariants, self.report, self.options.cycles, self.seed()
         ).run()
 
-    def torture_gvisor(self):
-        """On an instance of its own: the runner of the others is told of no runsc."""
+    def neighbours(self):
+        Neighbours(self.api, self.report).run()
+
+    def gvisor(self):
+        """Neighbours and torture, on an instance of its own: the runner of the others is told of no runsc."""
         runsc = os.environ.get("ATOLL_TEST_RUNSC", "none")
         if runsc == "none":
-            self.report.skip("torture.gvisor", "there is no runsc (ATOLL_TEST_RUNSC)")
+            self.report.skip("gvisor", "there is no runsc (ATOLL_TEST_RUNSC)")
             return
         folder = self.folder + "/gvisor"
         os.makedirs(folder)
@@ -105,11 +109,12 @@ class Driver:
         try:
             api = instance.start_first()
             invariants = Invariants(instance, api, Ledger())
+            Neighbours(api, self.report, "gvisor").run()
             cycles = self.options.gvisor_cycles
             Torture(instance, api, invariants, self.report, cycles, self.seed(), "gvisor").run()
         finally:
             instance.stop()
-        self.report.check("torture.gvisor.nothing_left", not leftovers(instance), "; ".join(leftovers(instance)))
+        self.report.check("gvisor.nothing_left", not leftovers(instance), "; ".join(leftovers(instance)))
 
     def run(self):
         try:
@@ -156,10 +161,10 @@ def main():
     parser.add_argument(
         "--programs", default=os.environ.get("ATOLL_PROGRAMS", os.path.join(HERE, "../../build/dev/bin"))
     )
-    parser.add_argument("--only", default="faults,points,killer,torture,torture_gvisor")
+    parser.add_argument("--only", default="faults,points,killer,neighbours,torture,gvisor")
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--cycles", type=int, default=40, help="pauses and resumes of the torture")
-    parser.add_argument("--gvisor-cycles", type=int, default=12)
+    parser.add_argument("--gvisor-cycles", type=int, default=8)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--point", action="append")
     parser.add_argument("--restart-with", type=int, default=40)

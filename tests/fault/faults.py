@@ -67,7 +67,8 @@ class Faults:
             )
 
     def agent_stopped(self):
-        """SIGSTOP: the kernel says it lives, but it does nothing. Callers get an error in bounded time."""
+        """SIGSTOP: the kernel says it lives, but it does nothing. Callers get an error in bounded time, and can end it
+        (field: stuck, and cannot be destroyed, daytonaio/daytona#2236)."""
         sandbox, _ = self.create()
         guest = self.instance.guest_pid(sandbox.id)
         os.kill(guest, signal.SIGSTOP)

@@ -11,6 +11,9 @@ that a pause or a resume passes. A cycle that is cut is gone on with until the s
   - no request gets an answer that may not be given, and nothing stays between two states;
   - only a sandbox whose processes were killed may be gone, and it must be gone or right;
   - at the end there is nothing left (the invariants of invariants.py).
+
+Field: file changes vanish after a later pause (e2b-dev/E2B#884), the automatic pause loses some (#1104), a state stands at
+`pausing` for ever (TencentCloud/CubeSandbox#402), a crash of the daemon leaves two truths (docker/sbx-releases#353).
 """
 import base64
 import json

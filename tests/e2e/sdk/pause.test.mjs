@@ -35,6 +35,7 @@ async function withCreated(fields, work) {
   }
 }
 
+// Field: resume after a pause answers 404 (e2b-dev/E2B#582).
 test('processes, files and the token go on after a pause', async () => {
   await withSandbox({ envs: { COLOUR: 'blue' } }, async (sandbox) => {
     await sandbox.files.write('/home/user/note', 'kept');
@@ -90,6 +91,7 @@ test('a command whose stream a pause ends can be taken up again', async () => {
   });
 });
 
+// Field: a resumed sandbox comes back with an empty file system (agentuity/sdk#1161).
 test('without its memory it boots anew from its disk', async () => {
   await withSandbox({ envs: { COLOUR: 'blue' } }, async (sandbox) => {
     await sandbox.files.write('/home/user/note', 'kept');
