@@ -117,7 +117,8 @@ class Worker(threading.Thread):
                 last = value
             except ApiError as error:
                 last = str(error)
-                if error.status not in (*HONEST, 404):
+                cut = error.status == 500 and self.life is not None and self.life.may_be_gone  # we killed it as it booted
+                if error.status not in (*HONEST, 404) and not cut:
                     raise Wrong(f"{what}: {error}") from None
             except LOST_CONNECTION as error:
                 last = f"{type(error).__name__}: {error}"
