@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "runner/gvisor/check.h"
-#include "support/runner_world.h"
+#include "support/gvisor_fixture.h"
 
 namespace atl::runner_test {
 
@@ -22,48 +22,6 @@ using testing::Not;
 // What gVisor calls itself in /proc/version, always.
 constexpr char kVersion[] = "Linux version 4.4.0 #1 SMP Sun Jan 10";
 constexpr auto kGvisorBit = 1u << static_cast<unsigned>(model::Tier::kGvisor);
-
-class GvisorTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (obstacle.empty() && World::runsc().empty()) obstacle = "needs runsc of 2024 or newer (tools/setup)";
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-  }
-  void start(const std::string& runsc, const std::string& fault = {}) {
-    ASSERT_TRUE(world_->start(fault, {"--runsc", runsc})) << world_->log();
-    client_.emplace(world_->socket());
-  }
-  void start() { start(World::runsc()); }
-  static wire::StartRequest request(char letter) {
-    wire::StartRequest out = World::request(World::id(letter));
-    out.tier = static_cast<std::uint8_t>(model::Tier::kGvisor);
-    out.processes = 512;  // of which runsc has some for itself
-    out.memory_bytes = 256ull << 20;
-    return out;
-  }
-  wire::StartReply started(const wire::StartRequest& wanted) {
-    auto reply = World::start_sandbox(*client_, wanted);
-    if (!reply || reply->status.ok == 0) {
-      ADD_FAILURE() << (reply ? reply->status.message.str() : "no reply") << "\n"
-                    << world_->log() << sys::read_file(world_->path("run/gvisor.log")).value_or("");
-      return {};
-    }
-    return *reply;
-  }
-  std::string link(char letter) { return started(request(letter)).interface.str(); }
-  wire::HelloReply hello() {
-    client_->send(wire::Empty{}, wire::Type::kHello);
-    return client_->receive<wire::HelloReply>(wire::Type::kHelloReply).value_or(wire::HelloReply{});
-  }
-  bool gone(char letter) {
-    return soon([&] { return world_->leftovers(World::id(letter)).empty(); });
-  }
-
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
-};
 
 TEST(RunscVersion, YearsAreReadFromBothKindsOfNames) {
   EXPECT_EQ(gvisor::release_year("runsc version 0.0~20240729.0\nspec: 1.0.2-dev\n"), 2024);
@@ -210,12 +168,8 @@ TEST_F(GvisorTest, RestsInMemoryAndOnItsDisk) {
   start();
   std::string link = this->link('a');
   World::shell(link, "echo kept > /tmp/kept; sync");
-  for (auto memory : {std::uint8_t{1}, std::uint8_t{0}}) {
-    wire::PauseRequest pause{};
-    pause.sandbox.set(World::id('a'));
-    pause.memory = memory;
-    client_->send(pause, wire::Type::kPause);
-    auto paused = client_->receive<wire::Done>(wire::Type::kDone);
+  for (auto memory : {World::Memory::kKept, World::Memory::kLost}) {
+    auto paused = World::pause_sandbox(*client_, World::id('a'), memory);
     ASSERT_TRUE(paused && paused->status.ok == 1) << (paused ? paused->status.message.str() : "");
     client_->send(request('a'), wire::Type::kResume);
     auto resumed = client_->receive<wire::StartReply>(wire::Type::kStartReply);

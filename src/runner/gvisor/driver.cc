@@ -189,6 +189,7 @@ Result<Started> GvisorDriver::start_on(int lower, const StartSpec& spec, Leases&
 Capabilities GvisorDriver::capabilities() const {
   Capabilities capabilities;
   capabilities.pause = tools_.cgroups.has_freeze();
+  capabilities.disk_snapshot = capabilities.pause;
   return capabilities;
 }
 
@@ -199,6 +200,12 @@ Result<void> GvisorDriver::resume(const Running& running) {
 }
 
 Result<void> GvisorDriver::stop(const Running& running) { return end_processes(tools_.cgroups, running); }
+
+// The guest's kernel keeps no data of files back: the gofer gives it the host's own descriptors, so what a
+// process writes is the host's at once.
+Result<void> GvisorDriver::sync(const Running& running) {
+  return overlay_sync(fmt::format("/proc/{}/root/rootfs", running.pid), running.sandbox);
+}
 
 // PID 1's own root holds the guest's, and no process of the guest can change it.
 Result<std::array<std::uint64_t, 2>> GvisorDriver::inspect(const Running& running) {

@@ -36,6 +36,7 @@ class GvisorDriver final : public Driver {
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
   Result<void> resume(const Running& running) override;
+  Result<void> sync(const Running& running) override;
   Result<void> stop(const Running& running) override;
   Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;
 
