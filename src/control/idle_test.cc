@@ -198,6 +198,27 @@ TEST_F(IdleTest, ProcessorTimeIsWorkWithoutAnyRequest) {
   EXPECT_EQ(state(id), State::kPaused);
 }
 
+// The kernel of such a tier is a program whose own use is in the figure.
+TEST_F(IdleTest, WhatAKernelInUserSpaceUsesItselfIsNoWork) {
+  world_.runner.tiers |= 1u << static_cast<unsigned>(model::Tier::kGvisor);
+  world_.runner.disconnect();
+  world_.until([&] { return !service().status().reconciled; });
+  world_.connect();
+  auto wanted = spec();
+  wanted.isolation = model::IsolationWord(model::Tier::kGvisor);
+  std::string id = created(wanted);
+  auto use = [&](std::uint64_t us, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      world_.runner.cpu_us[id] += us;
+      pass(5s);
+    }
+  };
+  use(600'000, 100);  // 12 % of a core
+  EXPECT_EQ(state(id), State::kRunning);
+  use(250'000, 61);  // 5 %
+  EXPECT_EQ(state(id), State::kPaused);
+}
+
 TEST_F(IdleTest, WorkInTheLastRoundCounts) {
   std::string id = created();
   pass(kIdle - 5s);
@@ -276,6 +297,15 @@ TEST_F(IdleTest, TheTimeIsCountedFromTheEndOfTheLastProcess) {
   EXPECT_EQ(state(id), State::kRunning);
   pass(15s);
   EXPECT_EQ(state(id), State::kPaused);
+}
+
+TEST_F(IdleTest, WhoLooksAgainAndAgainDoesNotKeepItBusy) {
+  std::string id = created();
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(world_.run(service().ask_wakefulness(world_.tenant, id)).ok());
+  EXPECT_EQ(world_.guests.asked, 1u);
+  world_.clock.advance(1s);
+  EXPECT_TRUE(world_.run(service().ask_wakefulness(world_.tenant, id)).ok());
+  EXPECT_EQ(world_.guests.asked, 2u);
 }
 
 TEST_F(IdleTest, ASnapshotUnderWayIsWork) {

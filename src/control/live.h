@@ -75,6 +75,7 @@ struct Live {
   RoutePtr route;
   std::shared_ptr<Activity> activity;
   std::optional<CpuReading> usage;   // the last one, while it may sleep
+  Steady::time_point asked_at{};     // its guest daemon, what it does
   bool asking = false;               // whether it may sleep is being found out
   std::deque<MetricSample> metrics;  // at most kMaxSamples
   std::uint64_t last_cpu_us = 0;
