@@ -265,6 +265,8 @@ def shell_is_a_real_terminal(world):
     wait_for(lambda: world.ok("exec", sandbox, "sh", "-c", "stty size < /dev/pts/0 || true").strip() == "40 123", "the new size")
     terminal.type(b"echo sleeping-$((1+2)); sleep 600\r")
     terminal.expect(b"sleeping-3")
+    # A signal that meets the shell's child before it has become another program is lost on it.
+    wait_for(lambda: world.run("exec", sandbox, "sh", "-c", "grep -qx sleep /proc/[0-9]*/comm").returncode == 0, "sleep to run")
     terminal.type(b"\x03")
     terminal.expect(b"^C")
     terminal.expect(b"$ ")
