@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_command --port N --key K [--n 2000] [--clients 8] [--seconds 5]
+// bench_command --port N --key K [--tier container] [--n 2000] [--clients 8] [--seconds 5]
 //
 // Commands in a running sandbox: one after the other for the percentiles, then from several clients for the
 // rate.
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   int port = options.number("port", 0);
   std::string key = options.text("key");
   bench::Client client(port, key);
-  bench::Sandbox sandbox = client.create();
+  bench::Sandbox sandbox = client.create(600, ",\"isolation\":\"" + options.text("tier", "container") + "\"");
   bench::Samples direct, shell;
   for (int i = 0; i < 50; ++i) client.run(sandbox, {"/bin/true"});
   for (int i = 0; i < options.number("n", 2000); ++i) {
