@@ -65,6 +65,7 @@ Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved 
   }
   auto owned = Steady::now();
   auto handed = co_await hand_over(live, spec, resolved);
+  ask_for_refill();  // a tier that is asked for gets a pool, and only now, when this create is out of its way
   if (handed) {
     log::info("sandbox running", {{"id", live->row.id},
                                   {"template", live->row.alias},
