@@ -77,7 +77,7 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
     print_json(sandboxes);
     co_return kExitOk;
   }
-  Table table({"ID", "TEMPLATE", "STATE", "AGE", "LEFT", "WHY", "LABELS"});
+  Table table({"ID", "TEMPLATE", "ISOLATION", "STATE", "AGE", "LEFT", "WHY", "LABELS"});
   for (const json::value& sandbox : sandboxes) {
     std::string id = printable(text_at(sandbox, "sandboxID"));
     if (options.quiet) {
@@ -85,8 +85,9 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
       continue;
     }
     std::string name = text_at(sandbox, "alias", text_at(sandbox, "templateID"));
-    table.add({id, printable(name), printable(text_at(sandbox, "state")),
-               age_of(text_at(sandbox, "startedAt")), left_until(text_at(sandbox, "endAt")),
+    table.add({id, printable(name), printable(text_at(sandbox, "isolation")),
+               printable(text_at(sandbox, "state")), age_of(text_at(sandbox, "startedAt")),
+               left_until(text_at(sandbox, "endAt")),
                printable(describe_activity(sandbox, system_clock().now())), labels(sandbox)});
   }
   if (!options.quiet) print_table(table);

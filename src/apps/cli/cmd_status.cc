@@ -63,7 +63,10 @@ std::string service_lines(const json::value& status) {
   out += line("version", fmt::format("control {}, runner {}", printable(text_at(status, "version")),
                                      connected ? printable(text_at(runner, "version")) : "not connected"));
   out += line("domain", printable(text_at(status, "domain")));
-  out += line("tiers", joined(host, "isolation"));
+  std::string setting = text_at(host, "defaultIsolation"),
+              in_force = text_at(host, "defaultInForce", "unknown");
+  out += line("tiers", fmt::format("{}; default {}", joined(host, "isolation"),
+                                   printable(setting == in_force ? setting : setting + ", now " + in_force)));
   out +=
       line("posture", fmt::format("cgroups {}, Landlock {}, missing: {}", printable(text_at(host, "cgroups")),
                                   number_at(host, "landlockAbi"), joined(host, "missingLayers")));

@@ -58,7 +58,8 @@ Finding feature_finding(const model::FeatureInfo& row, std::uint8_t error, model
   std::string what = fmt::format("{}, {}", row.title, concerned(row));
   if (error == 0) return {row.name, State::kOk, what, ""};
   if (error == model::kNotTried)
-    return {row.name, State::kSkipped, what + ": not tried", "'sudo atoll up' tries it"};
+    return {row.name, State::kSkipped, what + ": not tried",
+            "it is tried when Atoll starts here and finds what that takes"};
   bool fatal = (row.needed & model::tiers_of(default_tier)) != 0;
   return {row.name, fatal ? State::kFailed : State::kWarning,
           fmt::format("{}: {}", what, model::feature_error(error)), row.remedy};

@@ -169,7 +169,11 @@ void merge_posture(std::vector<Finding>& findings, const boost::json::value& pos
     bool present = flag_at(item, "present");
     auto own = std::find_if(findings.begin(), findings.end(),
                             [&](const Finding& each) { return each.name == name; });
-    if (own != findings.end() && own->state == State::kSkipped) {
+    // Which programs count is what the runner was told.
+    bool is_program = row->feature == model::Feature::kRunsc || row->feature == model::Feature::kQemu;
+    if (own != findings.end() && is_program && present) {
+      *own = feature_finding(*row, 0, default_tier);
+    } else if (own != findings.end() && own->state == State::kSkipped) {
       std::uint8_t error = present ? 0 : model::kNotTried;
       Finding told = feature_finding(*row, error, default_tier);
       if (!present) told.detail = fmt::format("{}: {}", row->title, printable(text_at(item, "error")));

@@ -62,15 +62,19 @@ TEST(FeatureFindings, FailWhereTheDefaultTierNeedsThem) {
 }
 
 TEST(Posture, TheRunnersFindingsCount) {
-  std::vector<Finding> findings{{"seccomp", State::kOk, "", ""}, {"runsc_starts", State::kSkipped, "", ""}};
+  std::vector<Finding> findings{{"seccomp", State::kOk, "", ""},
+                                {"runsc_starts", State::kSkipped, "", ""},
+                                {"runsc", State::kWarning, "not in PATH", ""}};
   merge_posture(findings, boost::json::parse(R"({"features":[
       {"name":"seccomp","present":false,"error":"Function not implemented"},
-      {"name":"runsc_starts","present":true},{"name":"new_one","present":false}]})"),
+      {"name":"runsc_starts","present":true},
+      {"name":"runsc","present":true},{"name":"new_one","present":false}]})"),
                 model::Tier::kContainer);
   EXPECT_EQ(findings[0].state, State::kFailed);
   EXPECT_THAT(findings[0].detail, testing::HasSubstr("Function not implemented"));
   EXPECT_EQ(findings[1].state, State::kOk);
-  EXPECT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[2].state, State::kOk) << "the runner was given one";
+  EXPECT_EQ(findings.size(), 3u);
 }
 
 // Runs as whoever runs the tests: what needs root is skipped then, and never called fine.

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -97,6 +98,7 @@ Result<Fd> mapped_namespace() {
                          ? open()
                          : Result<Fd>(Error::from_errno(failed, "make a user namespace"));
   ::kill(holder, SIGKILL);
+  ::waitpid(holder, nullptr, 0);
   return space;
 }
 
