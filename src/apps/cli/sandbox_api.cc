@@ -26,7 +26,8 @@ Error about_create(Error error, const std::string& name) {
   if (constexpr std::string_view kAboutTime = "timeout: "; error.message().starts_with(kAboutTime)) {
     return make_error(error.code(), "the lifetime in seconds {}", error.message().substr(kAboutTime.size()));
   }
-  if (error.code() != Code::kNotFound) return error;
+  // Other things may be missing, too: a link, a file of the build.
+  if (error.word() != "template_not_found") return error;
   return make_error(Code::kNotFound, "there is no template '{}'", printable(name))
       .with_word("template_not_found")
       .with_hint("list templates with 'atoll template list'");
