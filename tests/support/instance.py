@@ -129,7 +129,8 @@ class Instance:
         self, programs, folder, name="esc", slot_first=3500, slot_count=200, ready=4, template=None, runsc=None
     ):
         self.programs, self.folder, self.name = programs, folder, name
-        self.slot_first, self.slot_count, self.ready = slot_first, slot_count, ready
+        self.slot_first, self.slot_count = slot_first, slot_count
+        self.ready = int(os.environ.get("ATOLL_TEST_READY", ready))  # sandboxes kept ready
         self.data_dir, self.run_dir = folder + "/data", folder + "/run"
         self.port = free_port()
         self.template = template or find_base_template()
