@@ -179,32 +179,30 @@ Result<void> take_word(std::string_view where, std::string_view choices,
   return {};
 }
 
-Result<void> read_risk(const Call& call, Fields& body, control::CreateSpec& spec) {
-  auto take = [&spec](std::string_view where, std::string_view name) {
-    auto risk = model::parse_risk(name);
-    return take_word(where, "low, medium or high",
-                     risk ? std::optional(model::IsolationWord(*risk)) : std::nullopt, spec.risk);
-  };
-  if (auto text = body.text("risk", 32)) TRY_VOID(take("risk", *text));
-  if (auto header = call.head->headers.find("x-atoll-risk"))
-    TRY_VOID(take("header X-Atoll-Risk", trim(*header)));
+// The words of the body's field and of the header of this meaning.
+template <class Take>
+Result<void> take_both(const Call& call, Fields& body, const char* field, std::string_view header,
+                       Take take) {
+  if (auto text = body.text(field, 32)) TRY_VOID(take(field, *text));
+  if (call.head->headers.count(header) > 1)
+    return make_error(Code::kInvalid, "header {}: given more than once", header).with_word("invalid_field");
+  if (auto text = call.head->headers.find(header))
+    TRY_VOID(take(fmt::format("header {}", header), trim(*text)));
   return {};
 }
 
-// The tier may be named by the body, a header, or behind the template's name.
-Result<void> read_isolation(const Call& call, Fields& body, control::CreateSpec& spec,
-                            std::string& reference) {
-  auto take = [&spec](std::string_view where, std::string_view name) {
-    auto tier = model::parse_tier(name);
-    return take_word(where, "container, gvisor or microvm",
-                     tier ? std::optional(model::IsolationWord(*tier)) : std::nullopt, spec.isolation);
-  };
-  if (auto text = body.text("isolation", 32)) TRY_VOID(take("isolation", *text));
-  if (auto header = call.head->headers.find("x-atoll-isolation"))
-    TRY_VOID(take("header X-Atoll-Isolation", trim(*header)));
+Result<void> take_tier(std::string_view where, std::string_view name,
+                       std::optional<model::IsolationWord>& into) {
+  auto tier = model::parse_tier(name);
+  return take_word(where, "container, gvisor or microvm",
+                   tier ? std::optional(model::IsolationWord(*tier)) : std::nullopt, into);
+}
+
+// The tier may also be named behind the template's name.
+Result<void> read_tier_of(std::string& reference, std::optional<model::IsolationWord>& into) {
   std::size_t at = reference.rfind('@');
   if (at == std::string::npos) return {};
-  TRY_VOID(take("templateID", std::string_view(reference).substr(at + 1)));
+  TRY_VOID(take_tier("templateID", std::string_view(reference).substr(at + 1), into));
   reference.resize(at);
   if (reference.find('@') == std::string::npos) return {};
   return make_error(Code::kInvalid, "templateID: '@' may stand once, before the isolation")
@@ -212,6 +210,18 @@ Result<void> read_isolation(const Call& call, Fields& body, control::CreateSpec&
 }
 
 }  // namespace
+
+Result<void> read_isolation(const Call& call, Fields& body, std::optional<model::IsolationWord>& isolation,
+                            std::optional<model::IsolationWord>& risk) {
+  TRY_VOID(take_both(
+      call, body, "isolation", "x-atoll-isolation",
+      [&](std::string_view where, std::string_view name) { return take_tier(where, name, isolation); }));
+  return take_both(call, body, "risk", "x-atoll-risk", [&](std::string_view where, std::string_view name) {
+    auto parsed = model::parse_risk(name);
+    return take_word(where, "low, medium or high",
+                     parsed ? std::optional(model::IsolationWord(*parsed)) : std::nullopt, risk);
+  });
+}
 
 Error not_yet(std::string_view what, std::string_view hint) {
   return make_error(Code::kUnsupported, "{}: not implemented yet", what)
@@ -252,8 +262,8 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   read_lifecycle(max_timeout, body, spec);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());
-  TRY_VOID(read_isolation(call, body, spec, *reference));
-  TRY_VOID(read_risk(call, body, spec));
+  TRY_VOID(read_isolation(call, body, spec.isolation, spec.risk));
+  TRY_VOID(read_tier_of(*reference, spec.isolation));
   TRY_VOID(body.status());
   if (missing) return *missing;
   if (later) return *later;

@@ -12,6 +12,11 @@ enum class Generation : std::uint8_t { kV1, kV2 };
 
 Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Generation generation);
 
+// The caller's words for how strongly to isolate, from the body (`isolation`, `risk`) and the headers
+// X-Atoll-Isolation and X-Atoll-Risk. Those that name the same must agree.
+Result<void> read_isolation(const Call& call, Fields& body, std::optional<model::IsolationWord>& isolation,
+                            std::optional<model::IsolationWord>& risk);
+
 // Seconds as in the E2B API, from `min` up to `max_timeout`. nullopt when absent.
 std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int64_t min);
 

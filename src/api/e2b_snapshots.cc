@@ -72,6 +72,7 @@ Task<Result<Answer>> fork(Services& services, Call& call) {
   spec.count = static_cast<std::size_t>(body.integer("count", 1, kMaxChildren).value_or(1));
   spec.timeout = read_timeout(services.sandboxes.options().max_timeout, body, 1).value_or(kForkDefault);
   spec.memory = body.boolean("memory").value_or(false);
+  CO_TRY_VOID(read_isolation(call, body, spec.isolation, spec.risk));
   CO_TRY_VOID(body.status());
   CO_TRY(auto children, co_await services.sandboxes.fork(std::move(spec)));
   json::array out;

@@ -163,17 +163,18 @@ Task<Result<model::Template>> Catalog::set_isolation(std::string tenant, std::st
                                                      model::IsolationRule isolation) {
   const model::Template* found = find(tenant, name_or_id);
   if (!found || found->tenant != tenant) co_return unknown_template(name_or_id);
-  model::Template row = *found;
-  row.isolation = isolation;
-  row.updated_at = clock_.now();
+  // Memory first, as in publish().
+  model::IsolationRule before = found->isolation;
+  model::Template& known = templates_[found->id];
+  known.isolation = isolation;
+  known.updated_at = clock_.now();
+  model::Template row = known;
   auto job = [row](store::Connection& db) { return store::save_template(db, row); };
-  CO_TRY_VOID(co_await db_.run(std::move(job)));
-  auto now = templates_.find(row.id);  // it may have been removed meanwhile
-  if (now != templates_.end()) {
-    now->second.isolation = isolation;
-    now->second.updated_at = row.updated_at;
-  }
+  auto saved = co_await db_.run(std::move(job));
+  auto now = templates_.find(row.id);  // it may have been removed or changed meanwhile
+  if (!saved && now != templates_.end() && now->second.isolation == isolation) now->second.isolation = before;
   changed_();
+  CO_TRY_VOID(std::move(saved));
   co_return row;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/log.h"
@@ -121,14 +122,21 @@ Task<Result<model::Tenant>> Identity::create_tenant(std::string name, model::Amo
 }
 
 Task<Result<model::Tenant>> Identity::set_isolation(std::string id, model::IsolationRule isolation) {
-  if (!find_tenant(id)) co_return make_error(Code::kNotFound, "there is no tenant '{}'", id);
+  auto entry = [this, &id] {
+    return std::find_if(tenants_.begin(), tenants_.end(),
+                        [&id](const model::Tenant& tenant) { return tenant.id == id; });
+  };
+  auto found = entry();
+  if (found == tenants_.end()) co_return make_error(Code::kNotFound, "there is no tenant '{}'", id);
+  // Memory first, so that two changes at the same time do not take each other away.
+  model::IsolationRule before = std::exchange(found->isolation, isolation);
   auto job = [id, isolation](store::Connection& db) {
     return store::save_tenant_isolation(db, id, isolation);
   };
-  CO_TRY_VOID(co_await db_.run(std::move(job)));
-  auto found = std::find_if(tenants_.begin(), tenants_.end(),
-                            [&id](const model::Tenant& tenant) { return tenant.id == id; });
-  found->isolation = isolation;
+  auto saved = co_await db_.run(std::move(job));
+  found = entry();
+  if (!saved && found->isolation == isolation) found->isolation = before;
+  CO_TRY_VOID(std::move(saved));
   co_return *found;
 }
 

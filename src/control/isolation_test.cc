@@ -40,8 +40,7 @@ class IsolationTest : public test::ServiceTest {
     EXPECT_EQ((*made)->tier, tier);
     EXPECT_EQ((*made)->asked.word.text(), asked);
     EXPECT_EQ((*made)->asked.by, by);
-    EXPECT_EQ(runner().entries[(*made)->id].tier, tier)
-        << "what was really started";
+    EXPECT_EQ(runner().entries[(*made)->id].tier, tier) << "what was really started";
   }
   void expect_refused(const Result<SandboxView>& made, std::initializer_list<const char*> named) {
     ASSERT_FALSE(made.ok());
@@ -179,6 +178,60 @@ TEST_F(IsolationTest, ACopyOfADiskKeepsItsTierAndMinimumsHoldForIt) {
   auto children = world().run(service().fork(fork));
   ASSERT_FALSE(children.ok());
   EXPECT_EQ(children.error().word(), "isolation_unavailable");
+}
+
+// A copy of a copy is of the same template.
+TEST_F(IsolationTest, AMinimumOfTheTemplateHoldsForCopiesOfCopies) {
+  offer({kC, kG});
+  std::string of = create_one();
+  for (const char* name : {"first", "second"}) {
+    ASSERT_TRUE(world().run(service().snapshot({world().tenant, of, name, false})).ok());
+    CreateSpec spec = world().spec();
+    spec.template_ref = name;
+    auto made = world().create(spec);
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    of = (*made)->id;
+  }
+  template_says("", "gvisor");
+  CreateSpec spec = world().spec();
+  spec.template_ref = "second";
+  expect_refused(world().create(spec), {"container", "gvisor", "template_minimum"});
+}
+
+TEST_F(IsolationTest, AForkIsOfTheTierThatWasAskedForOrRefused) {
+  offer({kC, kG});
+  ForkSpec fork;
+  fork.tenant = world().tenant;
+  fork.sandbox = create_one();
+  fork.timeout = std::chrono::seconds(60);
+  fork.isolation = model::parse_isolation("gvisor");
+  auto children = world().run(service().fork(fork));
+  ASSERT_FALSE(children.ok());
+  EXPECT_EQ(children.error().word(), "isolation_unavailable");
+  fork.isolation = model::parse_isolation("container");
+  EXPECT_TRUE(world().run(service().fork(fork)).ok());
+}
+
+// Each change starts from the rule as it is, also while another one is being written.
+TEST_F(IsolationTest, ChangesAtTheSameTimeKeepEachOther) {
+  int done = 0;
+  auto change = [&](std::string_view standard, std::string_view minimum) {
+    model::IsolationRule tenant = world().identity->find_tenant(world().tenant)->isolation;
+    model::IsolationRule base = world().catalog->find(world().tenant, "base")->isolation;
+    for (model::IsolationRule* one : {&tenant, &base}) {
+      if (!standard.empty()) one->standard = model::parse_isolation(standard);
+      if (!minimum.empty()) one->minimum = model::parse_isolation(minimum);
+    }
+    world().spawn(world().identity->set_isolation(world().tenant, tenant), [&](auto) { ++done; });
+    world().spawn(world().catalog->set_isolation(world().tenant, "base", base), [&](auto) { ++done; });
+    world().step();
+    world().step();
+  };
+  change("container", "");
+  change("", "gvisor");
+  world().until([&] { return done == 4; });
+  EXPECT_EQ(world().identity->find_tenant(world().tenant)->isolation, rule("container", "gvisor"));
+  EXPECT_EQ(world().catalog->find(world().tenant, "base")->isolation, rule("container", "gvisor"));
 }
 
 TEST_F(IsolationTest, LayersThatTheTierLacksAreKeptWithEachSandbox) {

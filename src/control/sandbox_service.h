@@ -72,6 +72,7 @@ struct ForkSpec {
   std::size_t count = 1;
   Millis timeout{};
   bool memory = false;
+  std::optional<model::IsolationWord> isolation, risk;  // as the caller said them
 };
 // One entry per child: it, or why there is none.
 using Children = std::vector<Result<SandboxView>>;

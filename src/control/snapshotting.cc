@@ -77,7 +77,6 @@ Result<model::Snapshot> SandboxService::describe(const Live& live) const {
         .with_hint("a snapshot needs the user, the directory and the environment that the template names");
   }
   row.build = *build;
-  row.build.template_id = live.row.template_id;
   row.build.limits = live.row.limits;
   return row;
 }
@@ -217,6 +216,8 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   row.is_fork = true;
   auto forking = std::make_shared<Forking>(executor_, spec.count);
   forking->spec.tenant = spec.tenant;
+  forking->spec.isolation = spec.isolation;
+  forking->spec.risk = spec.risk;
   CO_TRY_VOID(demand_on(row, forking->spec));
   forking->spec.timeout = spec.timeout;
   forking->spec.metadata = live->row.metadata;
