@@ -57,8 +57,7 @@ Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved 
     }
     SandboxService& service;
   } in_flight(*this);
-  last_create_ = Steady::now();
-  auto begun = last_create_;
+  auto begun = Steady::now();
   CO_TRY(LivePtr live, co_await claim_ready(spec, resolved));
   if (!live) {
     CO_TRY(live, co_await launch_cold(spec, resolved));
@@ -98,16 +97,23 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
   row.created_at = clock_.now();
 }
 
+// It has its place. What is refused says nothing of what the pools should hold, and keeps nobody from filling
+// them.
+void SandboxService::note_accepted(const Resolved& resolved) {
+  last_create_ = Steady::now();
+  if (resolved.snapshot.empty()) note_asked({resolved.build.id, resolved.tier});
+}
+
 // nullptr when the pool has none.
 Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const Resolved& resolved) {
   if (!resolved.snapshot.empty()) co_return LivePtr();
-  note_asked({resolved.build.id, resolved.tier});
   auto pool = pools_.find({resolved.build.id, resolved.tier});
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
   LivePtr live = pool->second.ready.front();
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
   CO_TRY_VOID(quota_->check(spec.tenant, amounts_of(live->row.limits), limit_of(spec.tenant)));
+  note_accepted(resolved);
   pool->second.ready.pop_front();
   live->place = quota_->convert(std::move(live->place), spec.tenant);
   give_to_tenant(*live, spec, resolved);
@@ -142,6 +148,7 @@ Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amo
 
 Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {
   CO_TRY(auto place, co_await reserve_place(spec.tenant, amounts_of(resolved.build.limits)));
+  note_accepted(resolved);
   auto live = std::make_shared<Live>(executor_, clock_, model::SandboxRow());
   live->place = std::move(place);
   live->row.id = model::new_sandbox_id();

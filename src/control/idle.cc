@@ -83,7 +83,10 @@ Task<> SandboxService::watch_work() {
 
 Task<> SandboxService::read_usage(std::vector<LivePtr> batch) {
   std::vector<std::string> names;
-  for (const LivePtr& live : batch) names.push_back(live->row.id);
+  for (const LivePtr& live : batch) {
+    names.push_back(live->row.id);
+    if (live->usage) live->usage->known = false;
+  }
   auto used = co_await runner_.usage(std::move(names));
   // Without an answer nobody falls asleep: the interval that must have been quiet is not known.
   if (!used) co_return;
@@ -138,6 +141,7 @@ Task<> SandboxService::ask_then_sleep(LivePtr live) {
 Task<bool> SandboxService::ask(LivePtr live) {
   live->asked_at = clock_.steady_now();
   auto pass = co_await asks_.enter(live->row.tenant);
+  if (!may_sleep(*live)) co_return false;  // its slot may be another's by now
   std::uint64_t begun = live->activity->begun();
   auto told = co_await live->guest->activity();
   live->guest->close();
@@ -241,8 +245,14 @@ Task<Result<SandboxView>> SandboxService::set_idle_timeout(std::string tenant, s
                                                            std::optional<bool> auto_resume) {
   CO_TRY(LivePtr live, find_settled(tenant, id));
   model::Lifecycle before = live->row.lifecycle;
+  if (auto_resume == true && !before.keep_memory) {
+    co_return make_error(Code::kInvalid, "autoResume: needs a pause that keeps the memory")
+        .with_word("invalid_field")
+        .with_hint("sandbox '" + id + "' was told to keep only its disk (autoPauseMemory)");
+  }
   live->row.lifecycle.idle_timeout = idle_timeout;
-  set_waking(live->row.lifecycle, auto_resume);
+  // Whoever slept before has been told already whether traffic wakes it.
+  if (auto_resume || before.idle_timeout.count() == 0) set_waking(live->row.lifecycle, auto_resume);
   std::uint64_t version = ++live->version;
   live->activity->saw_none(Millis(0));
   live->row.active_steady_ms = steady_ms();

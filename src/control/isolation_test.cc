@@ -224,8 +224,7 @@ TEST_F(IsolationTest, ChangesAtTheSameTimeKeepEachOther) {
     }
     world().spawn(world().identity->set_isolation(world().tenant, tenant), [&](auto) { ++done; });
     world().spawn(world().catalog->set_isolation(world().tenant, "base", base), [&](auto) { ++done; });
-    world().step();
-    world().step();
+    for (int i = 0; i < 4; ++i) world().step();
   };
   change("container", "");
   change("", "gvisor");

@@ -46,6 +46,8 @@ Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id,
 Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model::PauseCause cause) {
   while (live->copying && !live->ending) co_await live->changed.wait();
   if (live->row.state != model::State::kRunning || live->ending) co_return ended_meanwhile(live->row.id);
+  bool renewed = live->row.deadline_steady_ms > steady_ms();
+  if (cause == model::PauseCause::kDeadline && renewed) co_return success();  // while it was copied
   WallTime deadline = live->row.deadline;
   live->row.rests_in_memory = memory == Memory::kKeep;
   live->row.deadline = clock_.now();
@@ -60,8 +62,7 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   FAULT("pause.intent_written");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!moved) {
-    live->row.deadline = deadline;
-    publish(live);
+    stay_awake(live, deadline);
     co_return std::move(moved).error();
   }
   show_state(live);
@@ -77,13 +78,25 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   co_return co_await finish_pause(live);
 }
 
+// A pause that could not be written down did not begin. One by the deadline is tried again, but not at once.
+void SandboxService::stay_awake(const LivePtr& live, WallTime deadline) {
+  live->row.deadline = deadline;
+  if (live->row.deadline_steady_ms <= steady_ms()) set_deadline(*live, kAgainAfterFailure);
+  publish(live);
+}
+
+// What ends all processes and then fails may be repeated, and must be: it no longer runs.
+bool SandboxService::ask_again(const Live& live, const Error& error) {
+  return fate_unknown(error) || (!live.row.rests_in_memory && error.code() == Code::kDeadline);
+}
+
 // Until the runner has said yes or no, or the state's bound has passed.
 Task<Result<void>> SandboxService::rest_in_runner(LivePtr live) {
   auto until = clock_.steady_now() + model::bound(model::State::kPausing);
   Steady::duration retry = kFirstRetry;
   while (true) {
     auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory);
-    if (rested || !fate_unknown(rested.error())) co_return rested;
+    if (rested || !ask_again(*live, rested.error())) co_return rested;
     if (live->ending || stopping_ || clock_.steady_now() >= until) co_return rested;
     co_await runner_up_.wait_until(Steady::now() + retry);
     retry = std::min(retry * 2, kMaxRetry);
@@ -138,6 +151,8 @@ Task<Result<void>> SandboxService::undo_pause(LivePtr live, Error why) {
   step.message = "sandbox not paused: " + why.message();
   CO_TRY_VOID(co_await write_result(live, model::State::kRunning, std::move(step)));
   publish(live);
+  // The runner may carry it out all the same, later.
+  if (fate_unknown(why) && runner_.connected()) scope_.spawn("reconcile", reconcile());
   co_return why;
 }
 
@@ -174,7 +189,7 @@ void SandboxService::conclude(LivePtr live, model::State to, Step step) {
 }
 
 Task<> SandboxService::write_conclusion(LivePtr live, Step step) {
-  std::uint64_t version = live->version;
+  model::State state = live->row.state;
   Steady::duration retry = kFirstRetry;
   while (!live->ending) {
     auto saved = co_await save(live, step);
@@ -183,7 +198,7 @@ Task<> SandboxService::write_conclusion(LivePtr live, Step step) {
     log::warn("could not write a state", {{"id", live->row.id}, {"what", saved.error().message()}});
     co_await async::sleep_for(retry);
     retry = std::min(retry * 2, kMaxRetry);
-    if (live->version != version) co_return;  // what came after it writes the row
+    if (live->row.state != state) co_return;  // what came after it writes the row
   }
 }
 
@@ -205,15 +220,17 @@ Task<> SandboxService::keep_at_rest(LivePtr live) {
 // The row says that it runs, and the runner has it at rest: a pause was undone without the runner.
 Task<> SandboxService::follow_rest(LivePtr live, bool in_memory) {
   if (live->ending || live->row.state != model::State::kRunning) co_return;
+  WallTime deadline = std::exchange(live->row.deadline, clock_.now());
   live->row.rests_in_memory = in_memory;
-  live->row.deadline = clock_.now();
+  live->row.pause_cause = model::PauseCause::kAsked;
   deadlines_.erase(live->row.id);
+  close_door(live);
   Step step;
   step.intent = model::Operation::kPause;
   auto moved = co_await move(live, model::State::kPausing, std::move(step));
   if (live->ending) co_return;
   if (!moved) {
-    publish(live);
+    stay_awake(live, deadline);
     co_return;
   }
   show_state(live);

@@ -14,6 +14,8 @@
 namespace atl::control {
 namespace {
 
+constexpr Steady::duration kListAgain = std::chrono::seconds(1);
+
 struct Loaded {
   std::uint64_t epoch = 0;
   bool same_boot = false;
@@ -155,7 +157,10 @@ Task<> SandboxService::reconcile() {
   auto listed = co_await runner_.list();
   if (!listed) {
     log::warn("could not list what runs", {{"what", listed.error().message()}});
-    co_return;  // the connection is gone or broken; the next one starts anew
+    // A new connection starts anew. Where this one stands, the runner was only slow.
+    co_await async::sleep_for(kListAgain);
+    if (runner_.connected() && !stopping_) scope_.spawn("reconcile", reconcile());
+    co_return;
   }
   FAULT("reconcile.listed");
   reconcile_listed(*listed, asked);

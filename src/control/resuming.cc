@@ -125,7 +125,12 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   step.message = "sandbox resumed";
   step.data = event_data({{"generation", fmt::format("{}", live->row.generation)},
                           {"memory", live->row.rests_in_memory ? "kept" : "lost"}});
-  conclude(live, model::State::kRunning, std::move(step));
+  if (live->row.rests_in_memory) {
+    conclude(live, model::State::kRunning, std::move(step));
+  } else {
+    // To finish a boot once more is to kill what has begun to run.
+    CO_TRY_VOID(co_await write_result(live, model::State::kRunning, std::move(step)));
+  }
   publish(live);
   log::info("sandbox resumed", {{"id", live->row.id},
                                 {"generation", live->row.generation},

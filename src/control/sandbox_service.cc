@@ -125,10 +125,10 @@ Task<Result<void>> SandboxService::move(LivePtr live, model::State to, Step step
         model::state_name(live->row.state), model::state_name(to));
   model::State from = live->row.state;
   live->row.state = to;
-  std::uint64_t version = ++live->version;
+  ++live->version;
   auto saved = co_await save(live, std::move(step));
   // What is not on disk did not happen, unless something else has moved the sandbox on meanwhile.
-  if (!saved && live->version == version) live->row.state = from;
+  if (!saved && live->row.state == to && !live->ending) live->row.state = from;
   live->changed.notify_all();
   co_return saved;
 }

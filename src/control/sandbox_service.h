@@ -273,6 +273,8 @@ class SandboxService final : public Directory {
   Task<> keep_at_rest(LivePtr live);
   Task<> follow_rest(LivePtr live, bool in_memory);
   Task<> recover_pause(LivePtr live);
+  void stay_awake(const LivePtr& live, WallTime deadline);
+  static bool ask_again(const Live& live, const Error& error);
   Task<Result<void>> rest_in_runner(LivePtr live);
   void conclude(LivePtr live, model::State to, Step step);
   Task<> write_conclusion(LivePtr live, Step step);
@@ -317,6 +319,7 @@ class SandboxService final : public Directory {
   std::size_t wanted_ready(const model::Template& base, const PoolKey& key) const;
   std::map<PoolKey, PoolPlan> plan_pools() const;
   void note_asked(const PoolKey& key);
+  void note_accepted(const Resolved& resolved);
   void forget_old_asks();
   void leave_pool(const LivePtr& live);
   void ask_for_refill();
