@@ -38,19 +38,21 @@ MachineImage make_image(const std::string& data, const std::string& kernel_tree,
 }
 std::string qemu_tree() { return ::access(ATOLL_SETUP_QEMU "/usr", F_OK) == 0 ? ATOLL_SETUP_QEMU : "/"; }
 
+std::string image_folder() { return fmt::format("/tmp/atoll-machine-{}", ::getpid()); }
+
 // That of this run, made once.
 const MachineImage& machine_image() {
-  static const MachineImage made =
-      make_image(fmt::format("/tmp/atoll-machine-{}", ::getpid()), ATOLL_SETUP_KERNEL, qemu_tree());
+  static const MachineImage made = make_image(image_folder(), ATOLL_SETUP_KERNEL, qemu_tree());
   return made;
 }
 
+class ImageRemoval : public testing::Environment {
+  void TearDown() override { std::filesystem::remove_all(image_folder()); }
+};
+const auto* const image_removal = testing::AddGlobalTestEnvironment(new ImageRemoval);
+
 class MicrovmTest : public testing::Test {
  protected:
-  static void TearDownTestSuite() {
-    if (!machine_image().path.empty())
-      std::filesystem::remove_all(std::filesystem::path(machine_image().path).parent_path().parent_path());
-  }
   void SetUp() override {
     std::string obstacle = World::obstacle();
     if (obstacle.empty() && machine_image().path.empty())
