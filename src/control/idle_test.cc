@@ -198,6 +198,18 @@ TEST_F(IdleTest, ProcessorTimeIsWorkWithoutAnyRequest) {
   EXPECT_EQ(state(id), State::kPaused);
 }
 
+// A reading that did not come says nothing, and the one before it is no excuse.
+TEST_F(IdleTest, WithoutAReadingNobodyFallsAsleep) {
+  std::string id = created();
+  pass(10s);
+  world_.runner.fail.emplace(wire::Type::kUsage, make_error(Code::kDeadline, "slow"));
+  pass(2 * kIdle, 30s);
+  EXPECT_EQ(state(id), State::kRunning);
+  world_.runner.fail.clear();
+  pass(15s);
+  EXPECT_EQ(state(id), State::kPaused);
+}
+
 // The kernel of such a tier is a program whose own use is in the figure.
 TEST_F(IdleTest, WhatAKernelInUserSpaceUsesItselfIsNoWork) {
   world_.runner.tiers |= 1u << static_cast<unsigned>(model::Tier::kGvisor);
@@ -393,6 +405,8 @@ TEST_F(IdleTest, TheTimeCanBeChangedWhileItRuns) {
   pass(40s);
   ASSERT_TRUE(world_.run(service().set_idle_timeout(world_.tenant, id, kIdle, false)).ok());
   EXPECT_FALSE(service().find(id)->auto_resume);
+  ASSERT_TRUE(world_.run(service().set_idle_timeout(world_.tenant, id, kIdle, std::nullopt)).ok());
+  EXPECT_FALSE(service().find(id)->auto_resume) << "what was said once holds";
   pass(60s);
   EXPECT_EQ(state(id), State::kRunning);
   crash_and_return();
@@ -404,6 +418,15 @@ TEST_F(IdleTest, TheTimeCanBeChangedWhileItRuns) {
   EXPECT_TRUE(world_.run(service().wake(id)).ok());
   pass(2 * kIdle, 30s);
   EXPECT_EQ(state(id), State::kRunning);
+}
+
+TEST_F(IdleTest, TrafficCannotBeToldToWakeWhatKeepsOnlyItsDisk) {
+  auto wanted = spec();
+  wanted.lifecycle.keep_memory = false;
+  std::string id = created(wanted);
+  auto refused = world_.run(service().set_idle_timeout(world_.tenant, id, kIdle, true));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().word(), "invalid_field");
 }
 
 TEST_F(IdleTest, TheTemplateNamesATimeForThoseWhoDoNot) {
