@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/random.h"
+#include "base/units.h"
 #include "runner/program.h"
 #include "runner/resolver.h"
 #include "sys/files.h"
@@ -20,18 +21,29 @@ namespace {
 
 using sys::Fd;
 
-Result<void> run_mke2fs(const std::string& path, std::uint64_t bytes) {
+constexpr char kFeatures[] =
+    "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,"
+    "extra_isize,uninit_bg";
+
+// A journal takes its size from the disk, so it is a small part of it.
+std::uint64_t journal_mib(std::uint64_t bytes) { return std::clamp<std::uint64_t>(bytes / 64 / kMiB, 4, 32); }
+
+Result<void> run_mke2fs(const std::string& path, std::uint64_t bytes, Journal journal) {
   std::string blocks = fmt::format("{}k", bytes / 1024);
-  // No journal: a disk does not outlive a crash of the host. One inode per 16 KiB bounds their number.
+  std::string features = kFeatures;
+  // One inode per 16 KiB bounds their number. The file is new, so its journal is zero already.
   // lazy_itable_init with no background zeroing keeps the image sparse.
   // All features are named, so that the host's mke2fs.conf has no say.
-  TRY(int status,
-      run_program({"/usr/sbin/mke2fs", "/sbin/mke2fs"},
-                  {"mke2fs", "-q", "-F", "-T", "default", "-O",
-                   "none,dir_index,ext_attr,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,"
-                   "dir_nlink,extra_isize,uninit_bg",
-                   "-E", "lazy_itable_init=1,nodiscard", "-m", "0", "-i", "16384", "-I", "256", "-b", "4096",
-                   path, blocks}));
+  std::vector<std::string> words = {
+      "mke2fs", "-q", "-F", "-T",    "default", "-E",  "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+      "-m",     "0",  "-i", "16384", "-I",      "256", "-b",
+      "4096"};
+  if (journal == Journal::kYes) {
+    features += ",has_journal";
+    words.insert(words.end(), {"-J", fmt::format("size={}", journal_mib(bytes))});
+  }
+  words.insert(words.end(), {"-O", features, path, blocks});
+  TRY(int status, run_program({"/usr/sbin/mke2fs", "/sbin/mke2fs"}, words));
   if (status != 0)
     return make_error(Code::kInternal, "mke2fs of {} failed with exit status {}", path, status);
   return success();
@@ -59,14 +71,14 @@ Result<void> fill_skeleton(int root) {
 
 }  // namespace
 
-Result<void> make_template_image(const std::string& path, std::uint64_t bytes) {
+Result<void> make_template_image(const std::string& path, std::uint64_t bytes, Journal journal) {
   std::string temporary = path + ".tmp";
   {
     TRY(Fd file, sys::open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
     if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
       return Error::from_errno(errno, "size a disk");
   }
-  TRY_VOID(run_mke2fs(temporary, bytes));
+  TRY_VOID(run_mke2fs(temporary, bytes, journal));
   {
     TRY(Fd mount, mount_image(temporary));
     TRY_VOID(fill_skeleton(mount.get()));

@@ -12,7 +12,7 @@ namespace atl::runner {
 
 // Makes an ext4 image at `path` with the skeleton of a sandbox's writable layer in it. Starts mke2fs(8). A
 // failed or interrupted one leaves nothing under `path`.
-Result<void> make_template_image(const std::string& path, std::uint64_t bytes);
+Result<void> make_template_image(const std::string& path, std::uint64_t bytes, Journal journal);
 // Mounts the image through a loop device; detached.
 Result<sys::Fd> mount_image(const std::string& path);
 // Refuses an image that was not unmounted to the end: without a journal what it holds cannot be trusted.

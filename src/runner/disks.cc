@@ -49,7 +49,7 @@ Result<void> DiskPool::start(const std::set<std::string>& keep, std::uint64_t by
   bytes_ = disk_size(bytes);
   wanted_ = ready;
   // Found by doing: without one disk nothing can start.
-  TRY(Ready first, make(bytes_));
+  TRY(Ready first, make(bytes_, Journal::kNo));
   ready_.push_back(std::move(first));
   thread_ = std::thread([this] { run(); });
   return success();
@@ -66,13 +66,14 @@ void DiskPool::set_ready(std::uint64_t bytes, std::uint32_t count) {
   changed_.notify_all();
 }
 
-Result<std::string> DiskPool::template_for(std::uint64_t bytes) {
+Result<std::string> DiskPool::template_for(std::uint64_t bytes, Journal journal) {
   // Also keeps two threads from making the same one.
   std::lock_guard lock(template_mutex_);
-  std::string path = fmt::format("{}/template-{}", directory_, bytes);
-  if (templates_.contains(bytes)) return path;
-  TRY_VOID(make_template_image(path, bytes));
-  templates_.insert(bytes);
+  std::string kind = journal == Journal::kYes ? "journal-" : "";
+  std::string path = fmt::format("{}/template-{}{}", directory_, kind, bytes);
+  if (templates_.contains(path)) return path;
+  TRY_VOID(make_template_image(path, bytes, journal));
+  templates_.insert(path);
   return path;
 }
 
@@ -81,8 +82,8 @@ std::uint64_t DiskPool::next_number() {
   return next_++;
 }
 
-Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes) {
-  TRY(std::string origin, template_for(bytes));
+Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes, Journal journal) {
+  TRY(std::string origin, template_for(bytes, journal));
   Ready ready;
   ready.path = fmt::format("{}/ready-{}{}", directory_, next_number(), kSuffix);
   Result<void> copied = copy_sparse_file(origin, ready.path);
@@ -109,7 +110,7 @@ void DiskPool::run() {
     }
     std::uint64_t bytes = bytes_;
     lock.unlock();
-    Result<Ready> made = make(bytes);
+    Result<Ready> made = make(bytes, Journal::kNo);
     FAULT("runner.disk.after_make");
     lock.lock();
     if (!made.ok()) {
@@ -123,9 +124,9 @@ void DiskPool::run() {
   }
 }
 
-Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
+Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes, Journal journal) {
   Ready ready;
-  {
+  if (journal == Journal::kNo) {
     std::lock_guard lock(mutex_);
     if (disk_size(bytes) == bytes_ && !ready_.empty()) {
       ready = std::move(ready_.front());
@@ -135,7 +136,7 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
     }
   }
   if (!ready.disk.mount) {
-    TRY(ready, make(disk_size(bytes)));
+    TRY(ready, make(disk_size(bytes), journal));
   }
   return name(std::move(ready), sandbox);
 }
@@ -182,14 +183,15 @@ Result<void> DiskPool::settle(const std::string& sandbox, Millis timeout) {
   return sys::sync_path(path);
 }
 
-Result<void> DiskPool::require_settled(const std::string& sandbox) const {
+Result<void> DiskPool::require_unused(const std::string& sandbox) const {
   std::string path = image_of(sandbox);
   if (sys::loop_attached(path)) return make_error(Code::kConflict, "disk {} is in use", path);
-  return require_clean(path);
+  return success();
 }
 
 Result<Disk> DiskPool::reopen(const std::string& sandbox) {
-  TRY_VOID(require_settled(sandbox));
+  TRY_VOID(require_unused(sandbox));
+  TRY_VOID(require_clean(image_of(sandbox)));
   return continue_disk(image_of(sandbox));
 }
 

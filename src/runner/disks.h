@@ -27,6 +27,10 @@ struct Disk {
   sys::Fd hostname, hosts, machine_id;
 };
 
+// Whether the file system of a disk is whole again after its kernel was cut off. Disks that the host mounts
+// have none: they do not outlive a crash of the host.
+enum class Journal : std::uint8_t { kNo, kYes };
+
 class DiskPool {
  public:
   explicit DiskPool(std::string directory);
@@ -37,16 +41,17 @@ class DiskPool {
   Result<void> start(const std::set<std::string>& keep, std::uint64_t bytes, std::uint32_t ready);
   void set_ready(std::uint64_t bytes, std::uint32_t count);
 
-  // A disk of this size under the sandbox's name; made on the spot when none is ready.
-  Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes);
+  // A disk of this size under the sandbox's name; made on the spot when none is ready. With a journal it
+  // always is.
+  Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes, Journal journal = Journal::kNo);
   // The same with the content of `image`, which has this size.
   Result<Disk> lease_copy(const std::string& sandbox, int image);
   // Waits until the kernel has let go of the image of a sandbox that has ended, and writes it out.
   Result<void> settle(const std::string& sandbox, Millis timeout);
   // The disk of a sandbox that was settled. Refused when it was not: it may be torn.
   Result<Disk> reopen(const std::string& sandbox);
-  // That it could be reopened, without mounting it: for a disk whose file system another kernel has written.
-  Result<void> require_settled(const std::string& sandbox) const;
+  // That this host does not have it mounted.
+  Result<void> require_unused(const std::string& sandbox) const;
   // The sandbox's image; `access`: O_RDONLY or O_RDWR.
   Result<sys::Fd> open_image(const std::string& sandbox, int access) const;
   // Removes the sandbox's image; its blocks come back when the kernel drops the mount. A missing one is fine.
@@ -59,16 +64,16 @@ class DiskPool {
     Disk disk;
   };
   void run();
-  Result<Ready> make(std::uint64_t bytes);
+  Result<Ready> make(std::uint64_t bytes, Journal journal);
   Result<Disk> name(Ready ready, const std::string& sandbox);
   std::uint64_t next_number();
-  Result<std::string> template_for(std::uint64_t bytes);
+  Result<std::string> template_for(std::uint64_t bytes, Journal journal);
 
   const std::string directory_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::mutex template_mutex_;
-  std::set<std::uint64_t> templates_;  // sizes whose template this process has made
+  std::set<std::string> templates_;  // paths of those that this process has made
   std::deque<Ready> ready_;
   std::uint64_t bytes_ = 0;
   std::uint32_t wanted_ = 0;

@@ -25,7 +25,8 @@ struct Capabilities {
   bool memory_snapshot = false;
   bool disk_snapshot = false;  // pause() and sync() together make a disk image that can be copied
   bool fork = false;
-  // The guest's own kernel writes the file system of the disk, so this host must never mount it again.
+  // The guest's own kernel writes the file system of the disk, so this host must never mount it again. It has
+  // a journal: stop() ends that kernel wherever it is.
   bool guest_disk = false;
 };
 

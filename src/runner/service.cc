@@ -298,12 +298,14 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
 Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Driver& driver,
                                  const Record* stored) {
   std::string id = request.sandbox.str(), snapshot = request.snapshot.str();
-  if (stored != nullptr && driver.capabilities().guest_disk) {
-    TRY_VOID(parts_.disks.require_settled(id));
+  bool guest_disk = driver.capabilities().guest_disk;
+  if (stored != nullptr && guest_disk) {
+    TRY_VOID(parts_.disks.require_unused(id));
     return Disk();
   }
   if (stored != nullptr) return parts_.disks.reopen(id);
-  if (snapshot.empty()) return parts_.disks.lease(id, request.disk_bytes);
+  if (snapshot.empty())
+    return parts_.disks.lease(id, request.disk_bytes, guest_disk ? Journal::kYes : Journal::kNo);
   TRY(SnapshotStore::Opened opened, parts_.snapshots.open(snapshot));
   const SnapshotManifest& manifest = opened.manifest;
   bool fits = manifest.build.str() == request.build.str() && manifest.tier == request.tier &&
