@@ -14,6 +14,9 @@
 #include <cstring>
 
 namespace atl::runner {
+namespace {
+constexpr unsigned kKeyctlJoinSession = 1;  // keyctl(2), KEYCTL_JOIN_SESSION_KEYRING
+}
 
 // By the C library alone: children have no other (launcher_main.cc).
 std::uint64_t now_ns() {
@@ -59,6 +62,8 @@ void ChildSteps::become_root() {
   check(::syscall(SYS_setresgid, 0, 0, 0), "become group 0 of the sandbox");
   check(::syscall(SYS_setresuid, 0, 0, 0), "become user 0 of the sandbox");
   ::setsid();
+  // Without this all sandboxes would share the launcher's session keyring.
+  check(::syscall(SYS_keyctl, kKeyctlJoinSession, nullptr), "join a session keyring");
   ::umask(0022);
 }
 

@@ -74,6 +74,7 @@ TEST_F(GvisorTest, NoProcessOnTheHostHasRightsThere) {
   EXPECT_EQ(without_capabilities, seen - 1);  // all but the gofer, which opens files for users of the sandbox
   std::string command = sys::read_file(fmt::format("/proc/{}/cmdline", reply.pid)).value_or("");
   EXPECT_THAT(command, Not(HasSubstr("atoll-runner")));
+  EXPECT_GE(World::keys_of(base), 1u) << "the session keyring is the launcher's";
 }
 
 TEST_F(GvisorTest, FilesOfTmpAreOnTheBoundedDiskToo) {

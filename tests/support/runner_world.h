@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -222,6 +223,15 @@ class World {
     return static_cast<pid_t>(std::atoi(children.c_str()));
   }
 
+  // How many keys belong to this user: a session keyring counts as one (proc(5), /proc/key-users).
+  static unsigned keys_of(std::uint32_t uid) {
+    std::istringstream lines(sys::read_file("/proc/key-users").value_or(""));
+    unsigned user = 0, keys = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (std::sscanf(line.c_str(), " %u: %*d %u/", &user, &keys) == 2 && user == uid) return keys;
+    }
+    return 0;
+  }
   // `letter` makes the id: the same letter, the same id.
   static std::string id(char letter) { return "i" + std::string(20, letter); }
   static wire::StartRequest request(const std::string& sandbox) {

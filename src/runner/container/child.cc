@@ -27,8 +27,7 @@
 namespace atl::runner::container {
 namespace {
 
-constexpr int kMntDetach = 2;  // of sys/mount.h, which cannot stand beside linux/mount.h
-constexpr unsigned kKeyctlJoinSession = 1;
+constexpr int kMntDetach = 2;                 // of sys/mount.h, which cannot stand beside linux/mount.h
 constexpr std::uint64_t kLandlockScopes = 3;  // abstract unix sockets, signals; ABI 6
 
 class Child : ChildSteps {
@@ -125,8 +124,6 @@ void Child::enter_root() {
 
 void Child::set_identity() {
   check(::sethostname(plan_.order.hostname, std::strlen(plan_.order.hostname)), "set the host name");
-  // Without this all sandboxes would share the launcher's session keyring.
-  check(::syscall(SYS_keyctl, kKeyctlJoinSession, nullptr), "join a session keyring");
 }
 
 // The seccomp filter refuses new namespaces too; this holds even where it has a hole. All other kinds take a
