@@ -195,6 +195,32 @@ TEST_F(MicrovmTest, QemuHasNoRightOnTheHost) {
     group += sys::read_file(top + "/" + world_->name() + "/" + World::id('a') + "/cgroup.procs").value_or("");
   }
   EXPECT_THAT(group, HasSubstr(std::to_string(reply.pid)));
+  // No file that it has grows: its disk's image is the greatest.
+  std::string limits = sys::read_file(fmt::format("/proc/{}/limits", reply.pid)).value_or("");
+  EXPECT_THAT(limits, testing::ContainsRegex("Max file size +67108864 +67108864 "));
+  EXPECT_GE(World::keys_of(0x7000'0000 + reply.slot * 65536), 1u) << "the session keyring is the launcher's";
+}
+
+TEST_F(MicrovmTest, GuestsCannotRunMachinesOfTheirOwn) {
+  give_image();
+  start();
+  launch('a');
+  EXPECT_THAT(shell('a', "cat /proc/cpuinfo"), HasSubstr(" fpu "));
+  EXPECT_EQ(shell('a', "grep -w -c -e vmx -e svm /proc/cpuinfo"), "0\n");
+}
+
+// A QEMU that was taken over holds the template open, so it can lock all of it for reading.
+TEST_F(MicrovmTest, NobodyIsLockedOutOfASharedTemplate) {
+  give_image();
+  start();
+  std::string path = fmt::format("{}/{}/root.erofs", world_->path("data/templates"), kBuild);
+  sys::Fd held = std::move(sys::open_file(path, O_RDONLY).value());
+  struct flock all{};
+  all.l_type = F_RDLCK;
+  all.l_whence = SEEK_SET;
+  ASSERT_EQ(::fcntl(held.get(), F_OFD_SETLK, &all), 0);
+  launch('a');
+  EXPECT_EQ(shell('a', "echo here"), "here\n");
 }
 
 TEST_F(MicrovmTest, LimitsHoldAndTheSandboxOutlivesThem) {

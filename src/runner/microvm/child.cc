@@ -8,9 +8,11 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -22,6 +24,8 @@ namespace {
 
 // Numbers at which QEMU finds its descriptors. The arguments below name them.
 enum Place : int { kChannelFd = 3, kTapFd, kTemplateFd, kDiskFd, kGuestdFd };
+// What may be written of a file, whatever the size of the disk: QEMU's log (driver.cc).
+constexpr rlim_t kLeastFileSize = 64 * 1024;
 // Above them, while they are filled.
 constexpr int kFirstKeptFd = 64;
 
@@ -40,7 +44,7 @@ class Child : ChildSteps {
   [[noreturn]] void exec_qemu();
 
   char accelerator_[32];
-  char processor_[16];
+  char processor_[32];
   char processors_[16];
   char memory_[32];
   char network_[64];
@@ -62,9 +66,15 @@ void Child::enter_root() {
   check(::chdir("/"), "enter /");
 }
 
+// No file grows: neither the disk's image, whose size is what was promised to the sandbox, nor the log.
 void Child::set_limits() {
   const rlimit none{0, 0};
   check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
+  struct stat image{};
+  check(::fstat(kDiskFd, &image), "look at the disk's image");
+  auto size = std::max(static_cast<rlim_t>(image.st_size), kLeastFileSize);
+  const rlimit files{size, size};
+  check(::setrlimit(RLIMIT_FSIZE, &files), "limit the size of files");
 }
 
 void Child::place_descriptors() {
@@ -116,7 +126,8 @@ void Child::write_arguments() {
   const LaunchOrder& order = plan_.order;
   bool emulated = order.emulated != 0;
   std::snprintf(accelerator_, sizeof accelerator_, emulated ? "tcg,tb-size=128" : "kvm");
-  std::snprintf(processor_, sizeof processor_, emulated ? "max" : "host");
+  // No virtual machines in there: what KVM does for those is more of the host's kernel within reach.
+  std::snprintf(processor_, sizeof processor_, "%s,vmx=off,svm=off", emulated ? "max" : "host");
   std::snprintf(processors_, sizeof processors_, "%u", order.processors);
   std::snprintf(memory_, sizeof memory_, "%llu", static_cast<unsigned long long>(order.memory_bytes >> 20));
   const std::uint8_t* mac = model::kMachineMac;
@@ -149,14 +160,15 @@ void Child::exec_qemu() {
       // The channel to the runner.
       "-chardev", "socket,id=channel,fd=3", "-device", "virtio-serial-device,max_ports=2", "-device",
       "virtserialport,chardev=channel,name=atoll,nr=1",
-      // Template, disk, guest daemon: in this order.
+      // Template, disk, guest daemon: in this order. What several QEMUs read is not locked, or any of them
+      // could lock out the others. Flushes of the disk are honoured, for the guest's journal.
       "-add-fd", "fd=5,set=1", "-add-fd", "fd=6,set=2", "-add-fd", "fd=7,set=3", "-drive",
-      "file=/dev/fdset/1,if=none,id=template,format=raw,readonly=on", "-device",
+      "file=/dev/fdset/1,if=none,id=template,format=raw,readonly=on,file.locking=off", "-device",
       "virtio-blk-device,drive=template", "-drive",
-      "file=/dev/fdset/"
-      "2,if=none,id=disk,format=raw,auto-read-only=off,discard=unmap,werror=report,rerror=report",
+      "file=/dev/fdset/2,if=none,id=disk,format=raw,auto-read-only=off,cache=writeback,discard=unmap,"
+      "werror=report,rerror=report",
       "-device", "virtio-blk-device,drive=disk", "-drive",
-      "file=/dev/fdset/3,if=none,id=guestd,format=raw,readonly=on", "-device",
+      "file=/dev/fdset/3,if=none,id=guestd,format=raw,readonly=on,file.locking=off", "-device",
       "virtio-blk-device,drive=guestd",
       // Network, random numbers, what the kernel says.
       "-netdev", "tap,id=net,fd=4", "-device", network_, "-object", "rng-builtin,id=random", "-device",
