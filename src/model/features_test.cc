@@ -54,6 +54,16 @@ TEST(Features, WhatIsMissingRefusesTheTierOrIsTold) {
   }
 }
 
+// What every sandbox goes through before its first program, a QEMU no less than others.
+TEST(Features, NoTierStartsWithoutTheStepsThatAllShare) {
+  for (Feature feature : {Feature::kUserNamespaces, Feature::kMountNamespaces, Feature::kPidNamespaces,
+                          Feature::kNetworkNamespaces, Feature::kIpcNamespaces, Feature::kUtsNamespaces,
+                          Feature::kCgroupNamespaces, Feature::kSetns, Feature::kPivotRoot,
+                          Feature::kCloseRange, Feature::kKeyrings}) {
+    EXPECT_EQ(info(feature).needed, kContainerTier | kGvisorTier | kMicrovmTier) << info(feature).name;
+  }
+}
+
 TEST(Features, WhatNobodyTriedIsNoObstacleButNeverCountsAsThere) {
   HostFeatures host = without(Feature::kSeccomp, kNotTried);
   EXPECT_EQ(obstacle(host, Tier::kContainer), "");
