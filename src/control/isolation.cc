@@ -18,6 +18,13 @@ std::string obstacle_of(const wire::HelloReply& hello, model::Tier tier) {
                      why.empty() ? "this host's runner does not offer it" : why);
 }
 
+// Its wall is QEMU's translator, which is none: who asked for it by name knows that, others did not ask for
+// it.
+bool emulated(const wire::HelloReply& hello, model::Tier tier) {
+  return (model::missing_layers(hello.features, tier) >> static_cast<unsigned>(model::Feature::kKvm) & 1) !=
+         0;
+}
+
 }  // namespace
 
 bool SandboxService::usable(model::Tier tier) const {
@@ -57,8 +64,13 @@ Result<model::Tier> SandboxService::choose_tier(const model::Demand& demand) con
   TRY_VOID(require_runner());
   std::string tried;
   for (model::Tier tier : model::acceptable(demand.word.tier)) {
-    if (usable(tier)) return tier;
-    tried += (tried.empty() ? "" : "; ") + obstacle_of(runner_.hello(), tier);
+    bool stand_in = tier != demand.word.tier;
+    bool kept_out = stand_in && usable(tier) && emulated(runner_.hello(), tier);
+    if (usable(tier) && !kept_out) return tier;
+    std::string why = kept_out ? fmt::format("{}: it is only emulated, so it stands in for no other tier",
+                                             model::tier_name(tier))
+                               : obstacle_of(runner_.hello(), tier);
+    tried += (tried.empty() ? "" : "; ") + why;
   }
   return isolation_unavailable(demand, tried);
 }

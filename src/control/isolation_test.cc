@@ -75,6 +75,16 @@ TEST_F(IsolationTest, OnlyStrongerTiersStandInAndWhatWasAskedIsKept) {
   EXPECT_EQ(runner().started, before) << "nothing weaker was made instead";
 }
 
+TEST_F(IsolationTest, AnEmulatedMachineIsGivenToThoseWhoAskForItAndStandsInForNothing) {
+  runner().features.error[static_cast<std::size_t>(model::Feature::kKvm)] = 2;
+  offer({kC, kM});
+  std::size_t before = runner().started;
+  expect_refused(ask("gvisor"), {"gvisor: ", "microvm: it is only emulated"});
+  EXPECT_EQ(runner().started, before);
+  expect(ask("microvm"), kM, "microvm", Asker::kCaller);
+  expect(ask("", "high"), kM, "high", Asker::kCaller);
+}
+
 TEST_F(IsolationTest, ARefusalNamesTheFailingCheckOfEachTierThatWasTried) {
   runner().obstacles = {{kG, "there is no runsc in PATH"}, {kM, "there is no qemu"}};
   offer({kC});

@@ -25,8 +25,9 @@ Task<> SandboxService::sample_one(LivePtr live) {
   }
   live->last_cpu_at = now;
   live->last_cpu_us = stats->cpu_us;
-  sample.memory_used = stats->memory_used;
-  sample.memory_total = stats->memory_limit;
+  // Its own limit, not that of its cgroup, which has room for a virtual machine's own needs too.
+  sample.memory_total = live->row.limits.memory_bytes;
+  sample.memory_used = std::min(stats->memory_used, sample.memory_total);
   sample.memory_cache = stats->memory_cache;
   sample.disk_used = stats->disk_used;
   sample.disk_total = stats->disk_total;

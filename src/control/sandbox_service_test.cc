@@ -517,6 +517,13 @@ TEST_F(ServiceTest, MetricsAreSampledForThoseThatRun) {
   ASSERT_EQ(samples->size(), 3u);
   EXPECT_EQ(samples->at(0).cpu_pct, 0.0);
   EXPECT_NEAR(samples->at(2).cpu_pct, 20.0, 0.01) << "one second of CPU in five";
+  // The runner's limit is the cgroup's, with what the tier itself needs.
+  std::uint64_t limit = (*service().get(world().tenant, id))->limits.memory_bytes;
+  EXPECT_EQ(samples->at(2).memory_total, limit);
+  EXPECT_EQ(samples->at(2).memory_used, 10u << 20);
+  runner().memory_used = limit + 1;
+  world().run(service().sample_metrics());
+  EXPECT_EQ(service().metrics(world().tenant, id)->back().memory_used, limit);
   EXPECT_EQ(service().metrics("another", id).error().code(), Code::kNotFound);
 }
 

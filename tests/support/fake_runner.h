@@ -49,6 +49,7 @@ class FakeRunner {
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
   model::HostFeatures features{};
+  std::uint64_t memory_used = 10 << 20;
   std::map<model::Tier, std::string> obstacles;
   std::set<wire::Type> hold;         // such requests are carried out, but answered only by release_held()
   std::set<wire::Type> ignore;       // such requests are neither carried out nor answered
@@ -349,8 +350,8 @@ class FakeRunner {
     if (!entries.count(request.sandbox.str()))
       refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
     out.cpu_us = ++ticks_ * 1'000'000;
-    out.memory_used = 10 << 20;
-    out.memory_limit = 1024ull << 20;
+    out.memory_used = memory_used;
+    out.memory_limit = 1120ull << 20;
     out.disk_total = 4096ull << 20;
     return out;
   }
