@@ -315,6 +315,23 @@ TEST_F(MicrovmTest, WhatWasSyncedOutlivesAKernelThatIsCutOff) {
   EXPECT_EQ(shell('a', "touch /etc/after && echo here"), "here\n");
 }
 
+TEST_F(MicrovmTest, ABootThatItsRunnerDidNotOutliveIsRepeated) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo synced > /etc/synced; sync");
+  ASSERT_EQ(pause('a', World::Memory::kLost), "");
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.start.after_exec", {"--microvm-emulation"})) << world_->log();
+  client_.emplace(world_->socket());
+  EXPECT_EQ(resume('a'), "no answer");
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kStored));
+  ASSERT_EQ(resume('a'), "");
+  EXPECT_EQ(shell('a', "cat /etc/synced"), "synced\n");
+}
+
 TEST_F(MicrovmTest, HostileTemplatesAreKeptInside) {
   give_image();
   start();
