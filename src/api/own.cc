@@ -46,6 +46,7 @@ Task<Result<Answer>> sandbox(Services& services, Call& call) {
 }
 
 Task<Result<Answer>> idle(Services& services, Call& call) {
+  CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
   Fields body(call.body.get_object());
   auto idle_timeout = read_idle_timeout(services.sandboxes.options().max_timeout, body);
   std::optional<bool> auto_resume;
