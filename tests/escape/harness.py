@@ -171,6 +171,11 @@ class Harness:
 
     def judge(self, probe, user, arguments, control_through, control_answer):
         through, answer, evidence = self.run_probe(probe, user, arguments)
+        for _ in range(2):
+            # What a memfd holds is given back only after its process has gone, so that the kernel may end the one that
+            # reports, too.
+            if answer["note"] == "no_answer" and probe.startswith(("R03.", "R04.")):
+                through, answer, evidence = self.run_probe(probe, user, arguments)
         said = f"{answer['errno']} {answer['note']} {answer['detail'][:160]!r} {'; '.join(evidence)}"
         name = f"{probe} as {user}"
         if probe.startswith(verdict.WAY_OUT):
