@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "store/sandboxes.h"
 #include "support/service_fixture.h"
 
 namespace atl::control {
@@ -84,6 +85,12 @@ TEST_F(AdmissionTest, AFloodOfOneTenantDelaysNobodyElse) {
   for (int i = 0; i < 200; ++i) create(world().tenant);
   world().until([&] { return runner().entries.size() == 16; });
   create(other->id);
+  // All stand in line, which they do when their rows are written.
+  world().until([&] {
+    auto rows = world().db->run_blocking([](store::Connection& c) { return store::load_live_sandboxes(c); });
+    return rows.ok() && rows->size() == 201;
+  });
+  world().flush();
   runner().release_held();
   world().until([&] { return order.size() == 201; });
   auto place = std::find(order.begin(), order.end(), other->id) - order.begin();
