@@ -24,6 +24,11 @@ std::span<char> at_most(std::span<char> out, std::uint64_t count) {
 }
 }  // namespace
 
+std::optional<std::uint64_t> BodyReader::left() const {
+  if (done()) return 0;
+  return framing_ == Framing::kLength ? std::optional(left_) : std::nullopt;
+}
+
 bool BodyReader::done() const {
   switch (framing_) {
     case Framing::kNone: return true;

@@ -4,6 +4,9 @@
 // socket into the caller's buffer when nothing is buffered.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "http/chunk_decoder.h"
 #include "http/head_parser.h"
 #include "http/input_buffer.h"
@@ -20,6 +23,8 @@ class BodyReader {
   Task<Result<std::size_t>> read(net::Stream& stream, InputBuffer& buffer, std::span<char> out);
   bool done() const;
   Framing framing() const { return framing_; }
+  // Bytes that are still due; nullopt when only the peer knows.
+  std::optional<std::uint64_t> left() const;
 
  private:
   Task<Result<std::size_t>> read_chunked(net::Stream& stream, InputBuffer& buffer, std::span<char> out);

@@ -84,7 +84,10 @@ Result<std::string> Http1Exchange::make_head(ResponseHead head) {
   // A client that still waits for "100 Continue" may or may not send its body now; only a new connection is
   // certain.
   bool body_uncertain = expects_continue_ && !body_.done();
-  if (until_close || body_uncertain || connection_.draining() ||
+  // Whoever answers before it has read everything says at once whether it will read the rest: a client that
+  // was told otherwise sends its next request into a connection that is about to be closed.
+  bool too_much = body_.left().value_or(UINT64_MAX) > kDiscardLimit;
+  if (until_close || body_uncertain || too_much || connection_.draining() ||
       head.headers.has_token("connection", "close")) {
     keep_alive_ = false;
   }

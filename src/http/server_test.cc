@@ -291,7 +291,18 @@ TEST(Http1Server, AnUnreadBodyIsDiscardedAndTheConnectionKept) {
 TEST(Http1Server, AHugeUnreadBodyClosesTheConnection) {
   std::string request =
       "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + std::string(400'000, 'x');
-  EXPECT_EQ(count_of(talk(request + request, answer_ok).answer, "200 OK"), 1u);
+  std::string answer = talk(request + request, answer_ok).answer;
+  EXPECT_EQ(count_of(answer, "200 OK"), 1u);
+  EXPECT_NE(answer.find("connection: close"), std::string::npos) << "and the client is told";
+}
+
+// How much of it will come is not known, so that nobody can promise to read it all.
+TEST(Http1Server, AnUnreadBodyInChunksClosesTheConnection) {
+  std::string request =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  std::string answer = talk(request + request, answer_ok).answer;
+  EXPECT_EQ(count_of(answer, "200 OK"), 1u);
+  EXPECT_NE(answer.find("connection: close"), std::string::npos);
 }
 
 TEST(Http1Server, HeadNoContentAndNotModifiedHaveNoBody) {
