@@ -32,8 +32,8 @@ void Ring::append(Channel channel, std::string_view data) {
 }
 
 void Ring::trim(std::size_t capacity) {
-  while (size() > capacity) {
-    Block& oldest = blocks_.front();
+  while (!blocks_.empty() && size() - blocks_.front().data.size() >= capacity) {
+    const Block& oldest = blocks_.front();
     begin_ = oldest.offset + oldest.data.size();
     blocks_.pop_front();
   }

@@ -23,7 +23,7 @@ class Ring {
   };
 
   void append(Channel channel, std::string_view data);
-  // Drops the oldest output until at most `capacity` bytes are held.
+  // Drops the oldest output, but keeps the last `capacity` bytes whole: up to a block more stays held.
   void trim(std::size_t capacity);
   // Output of one channel from `offset` on, at most `limit` bytes.
   Piece at(std::uint64_t offset, std::size_t limit) const;

@@ -48,6 +48,18 @@ TEST(Ring, TellsWhereItBeginsAfterLosingOutput) {
   EXPECT_GT(piece.offset, 0u);
 }
 
+// A reader that is `capacity` behind stands anywhere in a block, and loses nothing.
+TEST(Ring, TheLastBytesAreKeptWholeWhereverBlocksEnd) {
+  Ring ring;
+  for (std::size_t size : {5'000u, 5'000u, 30'000u, 7'000u, 7'000u, 32'768u}) {
+    ring.append(Channel::kStdout, std::string(size, 'x'));
+    ring.trim(40'000);
+    EXPECT_LE(ring.begin(), ring.end() < 40'000 ? 0 : ring.end() - 40'000);
+  }
+  ring.trim(0);
+  EXPECT_EQ(ring.size(), 0u);
+}
+
 TEST(Ring, HasNothingBeyondItsEnd) {
   Ring ring;
   EXPECT_TRUE(ring.at(0, 10).data.empty());
