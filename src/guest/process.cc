@@ -71,6 +71,8 @@ std::uint64_t OomCounter::read() const {
 
 Subscriber::Subscriber(ProcessPtr process, std::uint64_t from) : process_(std::move(process)), next_(from) {
   process_->subscribers_.push_back(this);
+  process_->awaits_reader_ = false;
+  process_->changed_.notify_all();
 }
 
 Subscriber::~Subscriber() {
@@ -120,11 +122,20 @@ void Process::start_clocks() {
   }
 }
 
-// Holds the reader of the pipe back while a subscriber that moves would lose output.
+// Holds the reader of the pipe back while a subscriber that moves would lose output, and at first while the
+// one who started the process has not come yet.
 Task<> Process::room_for(std::size_t bytes) {
   for (;;) {
     auto now = Steady::now();
     auto wait_until = Steady::time_point::max();
+    if (awaits_reader_ && ring_.end() + bytes > capacity_) {
+      auto limit = born_ + subscriber_stall_;
+      if (limit <= now) {
+        awaits_reader_ = false;
+      } else {
+        wait_until = limit;
+      }
+    }
     for (Subscriber* subscriber : subscribers_) {
       if (subscriber->cut_off_ || subscriber->next_ + capacity_ >= ring_.end() + bytes) continue;
       auto limit = subscriber->progress_ + subscriber_stall_;

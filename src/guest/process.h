@@ -156,6 +156,8 @@ class Process : public std::enable_shared_from_this<Process> {
   Ring ring_;
   std::size_t capacity_ = kRingBytes;
   std::list<Subscriber*> subscribers_;
+  bool awaits_reader_ = true;  // nobody has read yet
+  Steady::time_point born_ = Steady::now();
   std::optional<int> wait_status_;
   Steady::time_point reaped_at_{};
   std::optional<Outcome> outcome_;
