@@ -176,7 +176,7 @@ Task<Result<void>> SandboxService::write_result(LivePtr live, model::State to, S
 }
 
 // Nobody waits for the row of a result: until it is written the intent says the same, and whoever starts next
-// finishes it.
+// finishes it. Not for a boot from disk, which cannot be finished twice.
 void SandboxService::conclude(LivePtr live, model::State to, Step step) {
   CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id,
         model::state_name(live->row.state), model::state_name(to));
