@@ -15,6 +15,8 @@ pkg_check_modules(MNL REQUIRED IMPORTED_TARGET libmnl)
 pkg_check_modules(NFTABLES REQUIRED IMPORTED_TARGET libnftables)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+pkg_check_modules(IDN2 REQUIRED IMPORTED_TARGET libidn2)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 
 # By name and not by path, so that a static program gets the archive and others the shared library.
 set_property(TARGET PkgConfig::SODIUM PROPERTY INTERFACE_LINK_LIBRARIES sodium)
