@@ -37,10 +37,12 @@ constexpr std::string_view kChains = R"(
   }}
   chain to_host {{
     type filter hook input priority filter - 10; policy accept;
-    iifname != @slots return
+    iifname != @slots goto strangers
     ct direction reply ct state established accept
-    counter name refused drop
+{redirected}    goto refuse
   }}
+  chain strangers {{
+{stranger_rules}  }}
   chain through {{
     type filter hook forward priority filter - 10; policy accept;
     tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu
@@ -52,12 +54,7 @@ constexpr std::string_view kChains = R"(
     ip daddr @special goto refuse
     fib daddr type != unicast goto refuse
     ct state invalid drop
-    ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
-    ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
-    iifname . ip daddr @allow accept
-    iifname . ip daddr @deny goto refuse
-    iifname @open accept
-    goto refuse
+{bounds}{judgement}    goto refuse
   }}
   chain to_slot {{
     ct direction reply ct state established,related accept
@@ -78,6 +75,35 @@ constexpr std::string_view kChains = R"(
     oifname @slots ip daddr {aliases} ip daddr set {inside}
   }}
 )";
+
+// Each slot's share of flows: many, but not all.
+constexpr std::string_view kBounds =
+    R"(    ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
+    ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
+)";
+
+// Without a gateway: address rules decide here.
+constexpr std::string_view kByAddress = R"(    iifname . ip daddr @allow accept
+    iifname . ip daddr @deny goto refuse
+    iifname @open accept
+)";
+
+// With one: TCP and DNS go to its port, whatever they are addressed to, and what is not redirected there does
+// not reach it. Of the rest only UDP to blocks that a policy names leaves.
+constexpr std::string_view kNamedUdp = "    meta l4proto udp iifname . ip daddr @allow accept\n";
+constexpr std::string_view kDivert = R"(
+  chain divert {{
+    type nat hook prerouting priority dstnat - 5; policy accept;
+    iifname != @slots return
+    ip daddr {hosts} return
+    meta l4proto tcp redirect to :{port}
+    udp dport 53 redirect to :{port}
+  }}
+)";
+constexpr std::string_view kRedirected =
+    "    ct status dnat meta l4proto {{ tcp, udp }} th dport {port} accept\n";
+constexpr std::string_view kStrangers =
+    "    ct direction original ct state new meta l4proto {{ tcp, udp }} th dport {port} drop\n";
 
 bool plainly_open(const model::NetworkRules& rules) { return rules == model::NetworkRules{}; }
 
@@ -142,7 +168,8 @@ std::vector<model::Cidr> without_nested(const std::vector<model::Cidr>& blocks) 
   return out;
 }
 
-Firewall::Firewall(std::string instance, SlotRange range) : name_(std::move(instance)), range_(range) {}
+Firewall::Firewall(std::string instance, SlotRange range, std::uint16_t egress_port)
+    : name_(std::move(instance)), range_(range), egress_port_(egress_port) {}
 
 Firewall::~Firewall() {
   if (context_ != nullptr) nft_ctx_free(context_);
@@ -201,10 +228,22 @@ std::string Firewall::table() const {
   text += fmt::format("  set deny {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(deny));
   text += fmt::format("  set rate {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
   text += fmt::format("  set flows {{ type ifname; size {}; flags dynamic; }}\n", kMaxSlots);
-  text += fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
-                      fmt::arg("aliases", kAliases), fmt::arg("rate", kNewFlowsPerSecond),
-                      fmt::arg("burst", kNewFlowsBurst), fmt::arg("flows", kFlowsPerSlot));
-  return text + "}\n";
+  return text + chains() + "}\n";
+}
+
+std::string Firewall::chains() const {
+  std::string bounds = fmt::format(kBounds, fmt::arg("rate", kNewFlowsPerSecond),
+                                   fmt::arg("burst", kNewFlowsBurst), fmt::arg("flows", kFlowsPerSlot));
+  bool gateway = egress_port_ != 0;
+  std::string redirected = gateway ? bounds + fmt::format(kRedirected, fmt::arg("port", egress_port_)) : "";
+  std::string strangers = gateway ? fmt::format(kStrangers, fmt::arg("port", egress_port_)) : "";
+  std::string text =
+      fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
+                  fmt::arg("aliases", kAliases), fmt::arg("bounds", bounds),
+                  fmt::arg("judgement", gateway ? kNamedUdp : kByAddress), fmt::arg("redirected", redirected),
+                  fmt::arg("stranger_rules", strangers));
+  if (!gateway) return text;
+  return text + fmt::format(kDivert, fmt::arg("hosts", kHostAddresses), fmt::arg("port", egress_port_));
 }
 
 Result<void> Firewall::install_locked() {

@@ -22,7 +22,9 @@ namespace atl::runner {
 
 class Firewall {
  public:
-  Firewall(std::string instance, SlotRange range);
+  // `egress_port`: where the gateway listens on this host, TCP and UDP; 0: there is none, and address rules
+  // alone decide.
+  Firewall(std::string instance, SlotRange range, std::uint16_t egress_port);
   ~Firewall();
 
   // Replaces our table: every slot of the range gets policy `open`, but those in `rules` get theirs. Atomic.
@@ -41,6 +43,7 @@ class Firewall {
   Result<std::string> run(const std::string& commands, bool terse = false);
   std::set<std::uint32_t> slots() const;
   std::string table() const;
+  std::string chains() const;
   Result<void> install_locked();
   Result<void> change_locked(std::uint32_t slot, const model::NetworkRules& rules);
   std::string element_changes(std::uint32_t slot, const model::NetworkRules& from,
@@ -48,6 +51,7 @@ class Firewall {
 
   const std::string name_;
   const SlotRange range_;
+  const std::uint16_t egress_port_;
   std::mutex mutex_;
   nft_ctx* context_ = nullptr;
   std::map<std::uint32_t, model::NetworkRules> rules_;  // of slots that are not plainly open

@@ -23,6 +23,7 @@ struct Options {
   std::string control_user = "atoll";
   std::int64_t control_uid = -1;  // instead of a name
   SlotRange slots{0, 1024};
+  std::uint16_t egress_port = 0;  // where atoll-gateway listens; 0: no gateway
   std::uint32_t ready_slots = 8;
   std::uint32_t ready_disks = 8;
   std::uint64_t disk_bytes = 4096ull << 20;  // of ready disks

@@ -147,7 +147,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   RecordStore records(options.run_dir + "/sandboxes");
   RecordStore stored(options.data_dir + "/stored", sys::Durable::kYes);
   SnapshotStore snapshots(options.data_dir + "/snapshots");
-  Firewall firewall(options.instance, options.slots);
+  Firewall firewall(options.instance, options.slots, options.egress_port);
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
   TRY(sys::Fd netns, sys::open_file("/proc/self/ns/net", O_RDONLY));
