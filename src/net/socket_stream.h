@@ -28,6 +28,7 @@ class SocketStream final : public Stream {
   Task<bool> refused(Steady::duration limit) override;
   bool quiet() const override;
   std::string peer() const override { return peer_; }
+  int descriptor() { return socket_.native_handle(); }
 
   // Starts connect(2) and waits for its end within `limit`.
   Task<Result<void>> connect(SocketAddress address, Steady::duration limit);

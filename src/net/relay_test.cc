@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingress/relay.h"
+#include "net/relay.h"
 
 #include <gtest/gtest.h>
 
-namespace atl::ingress {
+namespace atl::net {
 namespace {
 
 TEST(RelayBuffer, GrowsOnlyWhileItIsFilled) {
@@ -16,4 +16,4 @@ TEST(RelayBuffer, GrowsOnlyWhileItIsFilled) {
 }
 
 }  // namespace
-}  // namespace atl::ingress
+}  // namespace atl::net
