@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include "net/tls/context.h"
 #include "net/tls/tls.h"
 #include "net/tls/tls_stream.h"
 
@@ -25,6 +26,8 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, co
   return SSL_TLSEXT_ERR_OK;
 }
 
+}  // namespace
+
 Result<SslCtxPtr> make_context(const SSL_METHOD* method) {
   SslCtxPtr context(SSL_CTX_new(method));
   if (!context) return openssl_error(Code::kInternal, "make a TLS context");
@@ -37,6 +40,8 @@ Result<SslCtxPtr> make_context(const SSL_METHOD* method) {
     return openssl_error(Code::kInternal, "set TLS ciphers");
   return context;
 }
+
+namespace {
 
 class ServerContext final : public TlsServerContext {
  public:

@@ -8,11 +8,25 @@
 
 namespace atl::net {
 
+namespace {
+// The alerts by which a peer says that it does not accept our certificate (RFC 8446 §6.2).
+bool is_distrust(unsigned long number) {
+  if (ERR_GET_LIB(number) != ERR_LIB_SSL) return false;
+  int reason = ERR_GET_REASON(number);
+  return reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA || reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
+         reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN || reason == SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED ||
+         reason == SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE;
+}
+}  // namespace
+
 Error openssl_error(Code code, std::string_view what) {
   std::array<char, 256> text{};
-  if (auto number = ERR_get_error(); number != 0) ERR_error_string_n(number, text.data(), text.size());
+  auto number = ERR_get_error();
+  if (number != 0) ERR_error_string_n(number, text.data(), text.size());
   ERR_clear_error();
-  return make_error(code, "{}: {}", what, text[0] != '\0' ? text.data() : "unknown TLS failure");
+  auto error = make_error(code, "{}: {}", what, text[0] != '\0' ? text.data() : "unknown TLS failure");
+  if (is_distrust(number)) return std::move(error).with_word(kPeerDistrusts);
+  return error;
 }
 
 namespace {

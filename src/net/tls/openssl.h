@@ -31,6 +31,8 @@ using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY_free>>;
 using ExtensionPtr = std::unique_ptr<X509_EXTENSION, OpensslFree<X509_EXTENSION_free>>;
 using BignumPtr = std::unique_ptr<BIGNUM, OpensslFree<BN_free>>;
 
+// The word of an error that is an alert of a peer that does not accept our certificate.
+inline constexpr const char* kPeerDistrusts = "tls_peer_distrusts";
 // The oldest error in OpenSSL's queue of this thread, which it empties.
 Error openssl_error(Code code, std::string_view what);
 
