@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/json.h"
+#include "http/json.h"
 
 #include <set>
 
 #include <boost/json/basic_parser_impl.hpp>
 
-namespace atl::api {
+namespace atl::http {
 namespace {
 
 Error field_error(std::string_view path, std::string_view what) {
@@ -144,15 +144,15 @@ std::optional<std::string> Fields::text(std::string_view key, std::size_t max_by
   return std::nullopt;
 }
 
-std::optional<model::StringMap> Fields::map(std::string_view key, std::size_t max_items,
-                                            std::size_t max_value) {
+std::optional<std::map<std::string, std::string>> Fields::map(std::string_view key, std::size_t max_items,
+                                                              std::size_t max_value) {
   auto inner = object(key);
   if (!inner) return std::nullopt;
   if (inner->raw().size() > max_items) {
     refuse(key, fmt::format("must not have more than {} entries", max_items));
     return std::nullopt;
   }
-  model::StringMap out;
+  std::map<std::string, std::string> out;
   for (const auto& [name, value] : inner->raw()) {
     std::string_view label(name.data(), name.size());
     if (label.empty() || label.size() > 256 || label.find('\0') != std::string_view::npos) {
@@ -200,4 +200,4 @@ const json::array* Fields::array(std::string_view key) {
   return nullptr;
 }
 
-}  // namespace atl::api
+}  // namespace atl::http

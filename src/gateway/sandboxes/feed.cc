@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/sandboxes/feed.h"
+
+#include "base/text.h"
+#include "http/json.h"
+#include "model/slot_address.h"
+
+namespace atl::gateway {
+namespace {
+
+namespace json = boost::json;
+using async::Task;
+using http::Fields;
+
+constexpr std::size_t kMaxBody = 64 << 20;  // a sync of all sandboxes with their policies
+constexpr std::string_view kSandboxes = "/v1/sandboxes/";
+constexpr std::int64_t kMaxNumber = INT64_MAX;
+
+Task<Result<json::object>> read_object(http::Exchange& exchange) {
+  CO_TRY(std::string text, co_await exchange.read_all(kMaxBody));
+  CO_TRY(json::value value, http::parse_json(text));
+  if (!value.is_object()) co_return make_error(Code::kInvalid, "body: must be an object");
+  co_return std::move(value).as_object();
+}
+
+http::ResponseHead head(int status) {
+  http::ResponseHead out;
+  out.status = status;
+  if (status != 204) out.headers.add("content-type", "application/json");
+  return out;
+}
+
+}  // namespace
+
+Result<Sandbox> Feed::read_sandbox(std::string id, const json::object& body) const {
+  Fields fields(body);
+  Sandbox out;
+  if (!model::valid_sandbox_id(id)) fields.refuse("id", "is not the id of a sandbox");
+  out.id = std::move(id);
+  out.tenant = fields.text("tenant", 64).value_or("");
+  if (out.tenant.empty()) fields.refuse("tenant", "is required");
+  out.template_id = fields.text("template", 64).value_or("");
+  auto generation = fields.integer("generation", 1, kMaxNumber);
+  auto slot = fields.integer("slot", 0, model::kMaxSlots - 1);
+  auto state = model::parse_state(fields.text("state", 16).value_or(""));
+  if (!generation) fields.refuse("generation", "is required");
+  if (!slot) fields.refuse("slot", "is required");
+  if (!state) fields.refuse("state", "is not a state of a sandbox");
+  auto network = fields.object("network");
+  if (!network) fields.refuse("network", "is required");
+  TRY_VOID(fields.status());
+  out.generation = static_cast<std::uint64_t>(*generation);
+  out.slot = static_cast<std::uint32_t>(*slot);
+  out.state = *state;
+  TRY(out.policy, compile_(network->raw()));
+  return out;
+}
+
+// All or nothing: what is wrong in one sandbox leaves everything as it was.
+Result<void> Feed::sync(const json::object& body) {
+  Fields fields(body);
+  const json::array* list = fields.array("sandboxes");
+  if (list == nullptr) fields.refuse("sandboxes", "is required");
+  TRY_VOID(fields.status());
+  std::vector<Sandbox> sandboxes;
+  for (const json::value& entry : *list) {
+    if (!entry.is_object()) return make_error(Code::kInvalid, "sandboxes: must be an array of objects");
+    Fields one(entry.get_object());
+    std::string id = one.text("id", 64).value_or("");
+    TRY(Sandbox sandbox, read_sandbox(std::move(id), entry.get_object()));
+    sandboxes.push_back(std::move(sandbox));
+  }
+  registry_.replace_all(std::move(sandboxes));
+  return success();
+}
+
+Task<Result<void>> Feed::take(http::Exchange& exchange) {
+  const http::RequestHead& request = exchange.request();
+  std::string method = request.method, path(request.path());
+  if (method == "POST" && path == "/v1/alive") co_return success();
+  if (method == "POST" && path == "/v1/sync") {
+    CO_TRY(json::object body, co_await read_object(exchange));
+    co_return sync(body);
+  }
+  if (path.starts_with(kSandboxes)) {
+    std::string id = path.substr(kSandboxes.size());
+    if (method == "PUT") {
+      CO_TRY(json::object body, co_await read_object(exchange));
+      CO_TRY(Sandbox sandbox, read_sandbox(std::move(id), body));
+      registry_.put(std::move(sandbox));
+      co_return success();
+    }
+    if (method == "DELETE") {
+      CO_TRY(auto query, http::parse_query(request.query()));
+      auto generation = parse_number<std::uint64_t>(http::query_value(query, "generation").value_or(""));
+      if (!generation) co_return make_error(Code::kInvalid, "generation: a number is required");
+      registry_.remove(id, *generation);
+      co_return success();
+    }
+  }
+  co_return make_error(Code::kNotFound, "{} {} is not something that control says", method, path);
+}
+
+Task<> Feed::handle(http::Exchange& exchange) {
+  auto taken = co_await take(exchange);
+  if (taken.ok()) {
+    registry_.heard();
+    (void)co_await exchange.respond(head(204), "");
+    co_return;
+  }
+  int status = http_status(taken.error().code());
+  (void)co_await exchange.respond(head(status), http::error_body(status, taken.error().message()));
+}
+
+}  // namespace atl::gateway

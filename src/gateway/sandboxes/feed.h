@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Feed: what control tells the gateway, HTTP with JSON over a unix socket whose mode lets only control in.
+//
+//   POST   /v1/sync                      {"sandboxes": [...]}: these and no others
+//   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network"}
+//   DELETE /v1/sandboxes/{id}?generation=N
+//   POST   /v1/alive                     nothing has changed
+//
+// A sandbox is known to the whole gateway when its request has been answered.
+#pragma once
+
+#include <functional>
+
+#include <boost/json.hpp>
+
+#include "gateway/sandboxes/registry.h"
+#include "http/server.h"
+
+namespace atl::gateway {
+
+// Makes the policy of a sandbox from its "network" object.
+using CompilePolicy =
+    std::function<Result<std::shared_ptr<const policy::Policy>>(const boost::json::object& network)>;
+
+class Feed {
+ public:
+  Feed(Registry& registry, CompilePolicy compile) : registry_(registry), compile_(std::move(compile)) {}
+
+  // Answers one request. What cannot be read changes nothing: 400 with the reason.
+  async::Task<> handle(http::Exchange& exchange);
+
+ private:
+  async::Task<Result<void>> take(http::Exchange& exchange);
+  Result<void> sync(const boost::json::object& body);
+  Result<Sandbox> read_sandbox(std::string id, const boost::json::object& body) const;
+
+  Registry& registry_;
+  CompilePolicy compile_;
+};
+
+}  // namespace atl::gateway
