@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "sys/files.h"
+#include "sys/process.h"
 
 namespace atl::sys {
 namespace {
@@ -54,6 +55,7 @@ void move_processes(const std::string& from, const std::string& to) {
   }
 }
 
+constexpr char kDaemonsLeaf[] = "/daemons";
 constexpr std::string_view kEnable = "+memory +cpu +pids";
 
 // The directory below which controllers can be given out: the mount's root, or else our own group with its
@@ -66,8 +68,8 @@ Result<std::string> delegated_root(const std::string& mount) {
     if (line.starts_with("0::")) path = line.substr(3);
   }
   std::string base = path == "/" ? mount : mount + path;
-  TRY_VOID(ensure_directory(base + "/daemons", 0755));
-  move_processes(base, base + "/daemons");
+  TRY_VOID(ensure_directory(base + kDaemonsLeaf, 0755));
+  move_processes(base, base + kDaemonsLeaf);
   Result<void> enabled = write_file(base + "/cgroup.subtree_control", kEnable);
   if (!enabled.ok()) {
     return std::move(enabled).error().with_hint(
@@ -268,6 +270,24 @@ Result<void> Cgroups::freeze(const std::string& name, Millis timeout) const {
 
 Result<void> Cgroups::thaw(const std::string& name, Millis timeout) const {
   return set_frozen(name, false, timeout);
+}
+
+// KERNEL: until Linux 6.14 the thread that KVM has for each machine, "kvm-nx-lpage-recovery", joins the
+// groups of whoever made the machine, and a group with a thread of the kernel never tells that it is frozen
+// (commit d96c77bd4eeb). It goes where nothing is limited: to the root, or among the daemons
+// (delegated_root). After the freezing has begun it would be too late.
+void Cgroups::release_kernel_threads(const std::string& name) const {
+  for (const Hierarchy& hierarchy : hierarchies_) {
+    if (!hierarchy.unified) continue;
+    std::string leaf = hierarchy.root + kDaemonsLeaf;
+    if (::access(leaf.c_str(), F_OK) != 0) leaf = hierarchy.root;
+    std::string members = slurp(path(hierarchy, name) + "/cgroup.procs");
+    for (std::string_view line : split(members, '\n')) {
+      std::optional<pid_t> pid = parse_number<pid_t>(line);
+      if (pid && *pid > 0 && is_kernel_thread(*pid))
+        static_cast<void>(write_file(leaf + "/cgroup.procs", line));
+    }
+  }
 }
 
 // KERNEL: the version 1 freezer also stops SIGKILL; that of the unified tree does not, and it tells in

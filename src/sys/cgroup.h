@@ -73,6 +73,9 @@ class Cgroups {
   // killed.
   Result<void> freeze(const std::string& name, Millis timeout) const;
   Result<void> thaw(const std::string& name, Millis timeout) const;
+  // Takes threads of the kernel out of the group, which would never stand still with it (KVM makes one for
+  // each machine).
+  void release_kernel_threads(const std::string& name) const;
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
   // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is

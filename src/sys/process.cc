@@ -13,6 +13,22 @@
 #include "sys/files.h"
 
 namespace atl::sys {
+namespace {
+
+// Field `number` of /proc/<pid>/stat, counted from 1 as in proc(5); one after the command.
+Result<std::uint64_t> stat_number(pid_t pid, std::size_t number) {
+  TRY(std::string stat, read_file(fmt::format("/proc/{}/stat", pid)));
+  // The second field is the command in parentheses and may hold anything; the third follows the last ')'.
+  std::size_t end = stat.rfind(')');
+  if (end == std::string::npos) return make_error(Code::kCorrupt, "/proc/{}/stat has no command field", pid);
+  std::vector<std::string_view> fields = split(std::string_view(stat).substr(end + 2), ' ');
+  if (fields.size() <= number - 3) return make_error(Code::kCorrupt, "/proc/{}/stat is too short", pid);
+  std::optional<std::uint64_t> value = parse_number<std::uint64_t>(fields[number - 3]);
+  if (!value) return make_error(Code::kCorrupt, "/proc/{}/stat has no number in field {}", pid, number);
+  return *value;
+}
+
+}  // namespace
 
 Result<Fd> open_pidfd(pid_t pid) {
   long fd = ::syscall(SYS_pidfd_open, pid, 0);
@@ -24,17 +40,12 @@ Result<Fd> open_pidfd(pid_t pid) {
   return Fd(static_cast<int>(fd));
 }
 
-Result<std::uint64_t> start_ticks(pid_t pid) {
-  TRY(std::string stat, read_file(fmt::format("/proc/{}/stat", pid)));
-  // The second field is the command in parentheses and may hold anything; the third follows the last ')'.
-  std::size_t end = stat.rfind(')');
-  if (end == std::string::npos) return make_error(Code::kCorrupt, "/proc/{}/stat has no command field", pid);
-  std::vector<std::string_view> fields = split(std::string_view(stat).substr(end + 2), ' ');
-  constexpr std::size_t kStartTime = 22 - 3;
-  if (fields.size() <= kStartTime) return make_error(Code::kCorrupt, "/proc/{}/stat is too short", pid);
-  std::optional<std::uint64_t> ticks = parse_number<std::uint64_t>(fields[kStartTime]);
-  if (!ticks) return make_error(Code::kCorrupt, "/proc/{}/stat has no start time", pid);
-  return *ticks;
+Result<std::uint64_t> start_ticks(pid_t pid) { return stat_number(pid, 22); }
+
+bool is_kernel_thread(pid_t pid) {
+  constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
+  Result<std::uint64_t> flags = stat_number(pid, 9);
+  return flags.ok() && (*flags & kKernelThread) != 0;
 }
 
 Result<Fd> open_same_process(pid_t pid, std::uint64_t ticks) {

@@ -17,6 +17,8 @@ Result<Fd> open_pidfd(pid_t pid);
 // Start time in clock ticks since boot (/proc/<pid>/stat field 22). Together with the pid it names a process
 // for ever.
 Result<std::uint64_t> start_ticks(pid_t pid);
+// A thread of the kernel, which no signal reaches; false when there is no such process.
+bool is_kernel_thread(pid_t pid);
 // The pidfd of the process that had this pid and start time; kNotFound when that one is gone.
 Result<Fd> open_same_process(pid_t pid, std::uint64_t ticks);
 // A process that is gone already counts as signalled.

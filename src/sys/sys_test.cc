@@ -196,6 +196,20 @@ TEST_F(FakeVersion2, UsageIsReadInItsWords) {
   EXPECT_EQ(usage.oom_kills, 2u);
 }
 
+TEST_F(FakeVersion2, OnlyThreadsOfTheKernelAreReleased) {
+  constexpr char kKernelsOwn[] = "2";  // kthreadd
+  if (!is_kernel_thread(2)) GTEST_SKIP() << "process 2 is no thread of the kernel in this pid namespace";
+  put("cgroup.procs", fmt::format("{}\n{}\n", ::getpid(), kKernelsOwn));
+  std::ofstream(path("cgroup.procs")) << "";
+  cgroups_->release_kernel_threads("box");
+  EXPECT_EQ(read_file(path("cgroup.procs")).value(), kKernelsOwn);
+  std::filesystem::create_directories(path("daemons"));
+  std::ofstream(path("daemons/cgroup.procs")) << "";
+  cgroups_->release_kernel_threads("box");
+  EXPECT_EQ(read_file(path("daemons/cgroup.procs")).value(), kKernelsOwn);
+  EXPECT_FALSE(is_kernel_thread(::getpid()));
+}
+
 TEST_F(FakeVersion2, KillAndEmptyUseTheLifecycleFiles) {
   EXPECT_TRUE(cgroups_->has_kill());
   cgroups_->kill("box");

@@ -241,6 +241,7 @@ Result<Started> MicrovmDriver::start_on(int lower, Millis bound, const StartSpec
 }
 
 Result<void> MicrovmDriver::pause(const Running& running) {
+  tools_.cgroups.release_kernel_threads(running.sandbox);
   return freeze_processes(tools_.cgroups, running);
 }
 

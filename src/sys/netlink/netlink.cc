@@ -88,6 +88,43 @@ void put_address(nlmsghdr* message, std::uint32_t link, Ipv4 address, std::uint8
   mnl_attr_put(message, IFA_ADDRESS, address.size(), address.data());
 }
 
+nlmsghdr* start_conntrack(char* buffer, int type, std::uint16_t flags) {
+  auto full_type = static_cast<std::uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | type);
+  nlmsghdr* message = start(buffer, full_type, flags);
+  auto* family = extra<nfgenmsg>(message);
+  family->nfgen_family = AF_INET;
+  family->version = 1;
+  return message;
+}
+
+// The original tuples of the tracked connections that were opened from `source`, as the kernel writes them.
+Result<std::vector<std::string>> flows_from(int fd, Ipv4 source, std::uint32_t sequence) {
+  constexpr std::uint32_t kCompareSource = 1;
+  char buffer[kBuffer];
+  nlmsghdr* message = start_conntrack(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP);
+  nlattr* tuple = mnl_attr_nest_start(message, CTA_TUPLE_ORIG);
+  nlattr* addresses = mnl_attr_nest_start(message, CTA_TUPLE_IP);
+  mnl_attr_put(message, CTA_IP_V4_SRC, source.size(), source.data());
+  mnl_attr_nest_end(message, addresses);
+  mnl_attr_nest_end(message, tuple);
+  nlattr* filter = mnl_attr_nest_start(message, CTA_FILTER);
+  mnl_attr_put_u32(message, CTA_FILTER_ORIG_FLAGS, kCompareSource);
+  mnl_attr_put_u32(message, CTA_FILTER_REPLY_FLAGS, 0);
+  mnl_attr_nest_end(message, filter);
+  message->nlmsg_seq = sequence;
+  std::vector<std::string> tuples;
+  auto collect = [](const nlmsghdr* answer, void* out) {
+    each_attribute(answer, sizeof(nfgenmsg), [out](const nlattr* attribute) {
+      if (mnl_attr_get_type(attribute) != CTA_TUPLE_ORIG) return;
+      static_cast<std::vector<std::string>*>(out)->emplace_back(
+          static_cast<const char*>(mnl_attr_get_payload(attribute)), mnl_attr_get_payload_len(attribute));
+    });
+    return MNL_CB_OK;
+  };
+  TRY_VOID(exchange(fd, message, {sequence, collect, &tuples}));
+  return tuples;
+}
+
 }  // namespace
 
 Result<Netlink> Netlink::open_route() {
@@ -232,28 +269,26 @@ Result<void> Netlink::add_neighbour(std::uint32_t link, Ipv4 address, const Mac&
   return request(message, "add a neighbour");
 }
 
-// KERNEL: which parts of the tuple the filter compares is a bit each, with names that no header for programs
-// has (Linux 5.8, net/netfilter/nf_internals.h). With version 0 the address family would be ignored.
+// KERNEL: a filter by address is known to the dump (Linux 5.8), but not to the deletion of all, where 6.1
+// takes it for one connection that is badly named (EINVAL; net/netfilter/nf_conntrack_netlink.c). A
+// connection is deleted by the tuple that the dump gave, with its zone. Which parts the filter compares is a
+// bit each, with names that no header for programs has (nf_internals.h). With version 0 the address family
+// would be ignored.
 Result<void> forget_flows(Ipv4 source) {
-  constexpr std::uint32_t kCompareSource = 1;
+  constexpr char kWhat[] = "forget the connections of an address";
   TRY(Fd fd, open_socket(NETLINK_NETFILTER));
-  char buffer[kBuffer];
-  nlmsghdr* message = start(buffer, NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE, 0);
-  auto* family = extra<nfgenmsg>(message);
-  family->nfgen_family = AF_INET;
-  family->version = 1;
-  nlattr* tuple = mnl_attr_nest_start(message, CTA_TUPLE_ORIG);
-  nlattr* addresses = mnl_attr_nest_start(message, CTA_TUPLE_IP);
-  mnl_attr_put(message, CTA_IP_V4_SRC, source.size(), source.data());
-  mnl_attr_nest_end(message, addresses);
-  mnl_attr_nest_end(message, tuple);
-  nlattr* filter = mnl_attr_nest_start(message, CTA_FILTER);
-  mnl_attr_put_u32(message, CTA_FILTER_ORIG_FLAGS, kCompareSource);
-  mnl_attr_put_u32(message, CTA_FILTER_REPLY_FLAGS, 0);
-  mnl_attr_nest_end(message, filter);
-  message->nlmsg_seq = 1;
-  Result<void> done = exchange(fd.get(), message, {message->nlmsg_seq, nullptr, nullptr});
-  if (!done.ok()) return std::move(done).error().context("forget the connections of an address");
+  std::uint32_t sequence = 1;
+  Result<std::vector<std::string>> flows = flows_from(fd.get(), source, sequence);
+  if (!flows.ok()) return std::move(flows).error().context(kWhat);
+  for (const std::string& tuple : *flows) {
+    char buffer[kBuffer];
+    nlmsghdr* message = start_conntrack(buffer, IPCTNL_MSG_CT_DELETE, 0);
+    mnl_attr_put(message, CTA_TUPLE_ORIG | NLA_F_NESTED, tuple.size(), tuple.data());
+    message->nlmsg_seq = ++sequence;
+    Result<void> done = exchange(fd.get(), message, {sequence, nullptr, nullptr});
+    // ENOENT: it has ended by itself.
+    if (!done.ok() && done.error().sys_errno() != ENOENT) return std::move(done).error().context(kWhat);
+  }
   return success();
 }
 
