@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
+#include "net/tls/context.h"
+
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include "net/tls/context.h"
 #include "net/tls/tls.h"
 #include "net/tls/tls_stream.h"
 
@@ -11,7 +11,6 @@ namespace atl::net {
 namespace {
 
 constexpr unsigned char kServerProtocols[] = "\x02h2\x08http/1.1";
-constexpr unsigned char kClientProtocols[] = "\x08http/1.1";
 constexpr unsigned char kSessionContext[] = "atoll";
 // TLS 1.2 with forward secrecy and authenticated ciphers only; TLS 1.3 has nothing else.
 constexpr const char* kTls12Ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -79,28 +78,6 @@ Result<void> use_chain(SSL_CTX* context, const std::string& pem) {
   return success();
 }
 
-Result<void> trust(SSL_CTX* context, const std::string& ca_pem) {
-  if (ca_pem.empty()) {
-    if (SSL_CTX_set_default_verify_paths(context) != 1)
-      return openssl_error(Code::kInternal, "load trusted certificates");
-    return success();
-  }
-  TRY(X509Ptr authority, read_certificate(ca_pem));
-  if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1) {
-    return openssl_error(Code::kCorrupt, "trust a certificate authority");
-  }
-  return success();
-}
-
-Result<void> expect_host(SSL* ssl, const std::string& host) {
-  unsigned char address[16];
-  bool ip = inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
-  bool ok = ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1
-               : SSL_set1_host(ssl, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
-  if (!ok) return openssl_error(Code::kInvalid, fmt::format("expect TLS host '{}'", host));
-  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  return success();
-}
 }  // namespace
 
 Result<std::shared_ptr<TlsServerContext>> make_tls_server(const TlsIdentity& identity) {
@@ -118,23 +95,6 @@ Result<std::shared_ptr<TlsServerContext>> make_tls_server(const TlsIdentity& ide
   // Tickets carry the sessions; a cache of our own would only be memory for a hostile client to fill.
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   return std::shared_ptr<TlsServerContext>(std::make_shared<ServerContext>(std::move(context)));
-}
-
-Task<Result<StreamPtr>> tls_connect(StreamPtr stream, std::string host, std::string ca_pem,
-                                    Steady::duration limit) {
-  CO_TRY(SslCtxPtr context, make_context(TLS_client_method()));
-  CO_TRY_VOID(trust(context.get(), ca_pem));
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  SslPtr ssl(SSL_new(context.get()));
-  if (!ssl) co_return openssl_error(Code::kInternal, "start TLS");
-  CO_TRY_VOID(expect_host(ssl.get(), host));
-  SSL_set_alpn_protos(ssl.get(), kClientProtocols, sizeof kClientProtocols - 1);
-  SSL_set_connect_state(ssl.get());
-  auto executor = co_await async::asio::this_coro::executor;
-  auto tls = std::make_unique<TlsStream>(executor, std::move(stream), std::move(ssl), "");
-  CO_TRY_VOID(co_await tls->handshake(limit));
-  tls->set_idle_limit(Steady::duration::zero());
-  co_return StreamPtr(std::move(tls));
 }
 
 }  // namespace atl::net

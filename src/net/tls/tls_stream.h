@@ -16,6 +16,8 @@ class TlsStream final : public Stream {
 
   Task<Result<void>> handshake(Steady::duration limit);
   std::string protocol() const;  // what ALPN agreed on, empty when nothing
+  long verify_result() const { return SSL_get_verify_result(ssl_.get()); }  // X509_V_OK or why not
+  bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
   Task<Result<std::size_t>> read_some(std::span<char> out) override;
   Task<Result<void>> write_all(std::string_view data) override;
