@@ -17,6 +17,9 @@ pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 pkg_check_modules(IDN2 REQUIRED IMPORTED_TARGET libidn2)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(CARES REQUIRED IMPORTED_TARGET libcares)
+pkg_check_modules(BROTLI REQUIRED IMPORTED_TARGET libbrotlidec libbrotlienc)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 
 # By name and not by path, so that a static program gets the archive and others the shared library.
 set_property(TARGET PkgConfig::SODIUM PROPERTY INTERFACE_LINK_LIBRARIES sodium)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "http/trailers.h"
+
 namespace atl::http {
 namespace {
 // Read ahead while looking for the framing of chunks; small chunks then come many to a read.
@@ -62,7 +64,9 @@ Task<Result<std::size_t>> BodyReader::read_chunked(net::Stream& stream, InputBuf
     }
     CO_TRY(std::size_t eaten, chunks_.eat_framing(buffer.data()));
     buffer.consume(eaten);
-    if (chunks_.done()) co_return std::size_t{0};
+    if (!chunks_.done()) continue;
+    CO_TRY(trailers_, parse_trailers(chunks_.trailer()));
+    co_return std::size_t{0};
   }
   CO_TRY(std::size_t count, co_await read_raw(stream, buffer, at_most(out, chunks_.data_left())));
   if (count == 0) co_return cut_short(stream);

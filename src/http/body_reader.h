@@ -25,6 +25,8 @@ class BodyReader {
   Framing framing() const { return framing_; }
   // Bytes that are still due; nullopt when only the peer knows.
   std::optional<std::uint64_t> left() const;
+  // The fields after a chunked body, once it is complete.
+  const Headers& trailers() const { return trailers_; }
 
  private:
   Task<Result<std::size_t>> read_chunked(net::Stream& stream, InputBuffer& buffer, std::span<char> out);
@@ -33,6 +35,7 @@ class BodyReader {
   std::uint64_t left_ = 0;  // kLength: bytes still due
   bool ended_ = false;      // kUntilClose: the peer has finished
   ChunkDecoder chunks_;
+  Headers trailers_;
 };
 
 }  // namespace atl::http

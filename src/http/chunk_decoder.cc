@@ -63,10 +63,11 @@ Result<void> ChunkDecoder::step(char c) {
       state_ = c == '\r' ? State::kEndLf : State::kTrailer;
       if (c == '\r') return success();
       if (!is_token({&c, 1})) return bad("malformed trailer field");
-      ++trailer_bytes_;
+      trailer_ += c;
       return success();
     case State::kTrailer:
-      if (++trailer_bytes_ > kMaxTrailerBytes) return bad("trailer is too large");
+      if (trailer_.size() >= kMaxTrailerBytes) return bad("trailer is too large");
+      trailer_ += c;
       if (c == '\r') {
         state_ = State::kTrailerLf;
         return colon_seen_ ? success() : bad("trailer field without a colon");
@@ -79,6 +80,7 @@ Result<void> ChunkDecoder::step(char c) {
       return success();
     case State::kTrailerLf:
       if (c != '\n') return bad("carriage return without a line feed");
+      trailer_ += c;
       state_ = State::kTrailerStart;
       return success();
     case State::kEndLf:

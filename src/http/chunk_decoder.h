@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -23,6 +24,8 @@ class ChunkDecoder {
   void took_data(std::uint64_t count);
   std::uint64_t data_left() const { return data_left_; }
   bool done() const { return state_ == State::kDone; }
+  // The lines of trailer fields, each with its CRLF; whole when done().
+  const std::string& trailer() const { return trailer_; }
 
  private:
   enum class State : std::uint8_t {
@@ -42,7 +45,7 @@ class ChunkDecoder {
 
   std::uint64_t data_left_ = 0;
   std::uint64_t size_ = 0;
-  std::size_t trailer_bytes_ = 0;
+  std::string trailer_;
   std::uint8_t digits_ = 0;
   bool colon_seen_ = false;
   State state_ = State::kSize;

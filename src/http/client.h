@@ -23,6 +23,10 @@ class ClientExchange {
   // exactly that many bytes are due; otherwise the body is chunked.
   virtual Task<Result<void>> write_body(std::string_view data) = 0;
   virtual Task<Result<void>> finish_body() = 0;
+  // Fields that finish_body() sends after a body of unknown length.
+  void set_trailers(Headers trailers) { request_trailers_ = std::move(trailers); }
+  // The fields after the answer's body, once read_body() has given 0.
+  const Headers& trailers() const { return trailers_; }
   // The answer's head. 1xx answers are skipped, except 101. May be called while the body is still being sent.
   virtual Task<Result<ResponseHead>> read_head() = 0;
   // Answer body bytes; 0 = complete and well framed. A connection that breaks gives kUnavailable.
@@ -32,6 +36,10 @@ class ClientExchange {
   virtual net::StreamPtr take_stream() = 0;
   virtual void close() = 0;
   virtual void set_idle_limit(Steady::duration limit) = 0;
+
+ protected:
+  Headers request_trailers_;
+  Headers trailers_;
 };
 
 // Opens a new connection to the peer.
@@ -43,7 +51,7 @@ class Client : public std::enable_shared_from_this<Client> {
   virtual ~Client() = default;
   // Sends the head. `request.content_length` and `has_body` decide the framing; `authority` becomes Host.
   // A kept connection that turns out dead before any answer byte is replaced once, when the request has no
-  // body.
+  // body and its method is idempotent: of all others the peer may have done the work already.
   virtual Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) = 0;
   virtual void close_idle() = 0;
 };

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "http/http1_client.h"
+#include "http/trailers.h"
 #include "net/prefix_stream.h"
 
 namespace atl::http {
@@ -39,7 +40,8 @@ Task<Result<void>> Http1ClientExchange::send_request_head() {
 }
 
 Task<Result<void>> Http1ClientExchange::replace_connection(Error reason) {
-  bool safe = connection_ && connection_->reused && !answered_ && !has_body_ && !replaced_;
+  bool safe =
+      connection_ && connection_->reused && !answered_ && !has_body_ && !replaced_ && is_idempotent(method_);
   if (!safe || reason.code() == Code::kDeadline || reason.code() == Code::kCancelled) co_return reason;
   replaced_ = true;
   CO_TRY(connection_, co_await client_->connect());
@@ -72,7 +74,8 @@ Task<Result<void>> Http1ClientExchange::finish_body() {
   if (request_complete_) co_return success();
   if (due_)
     co_return make_error(Code::kInternal, "request body ends {} bytes before its content-length", *due_);
-  CO_TRY_VOID(co_await connection_->stream->write_all("0\r\n\r\n"));
+  auto end = last_chunk(request_trailers_);
+  CO_TRY_VOID(co_await connection_->stream->write_all(end));
   request_complete_ = true;
   co_return success();
 }
@@ -137,6 +140,7 @@ Task<Result<std::size_t>> Http1ClientExchange::read_body(std::span<char> out) {
   if (!head_read_) co_return make_error(Code::kInternal, "the answer's head has not been read yet");
   auto count = co_await body_.read(*connection_->stream, connection_->in, out);
   if (!count.ok()) keep_alive_ = false;
+  if (count.ok() && *count == 0) trailers_ = body_.trailers();
   if (!count.ok() && count.error().code() == Code::kInvalid)
     co_return std::move(count).error().with_code(Code::kCorrupt);
   co_return count;

@@ -242,6 +242,61 @@ TEST(Http1Client, ARequestThatMeetsTheCloseOfAKeptConnectionIsRepeatedOnce) {
   EXPECT_EQ(connections, 2u);
 }
 
+// gateway.md, report 36: work that may have been done is not asked for again.
+TEST(Http1Client, ARequestThatIsNotIdempotentIsNotRepeated) {
+  asio::io_context loop;
+  std::size_t connections = 0;
+  auto play = [](net::StreamPtr stream) -> Task<> {
+    char buffer[4096];
+    (void)co_await stream->read_some(buffer);
+    (void)co_await stream->write_all(kEmptyOk);
+    (void)co_await stream->read_some(buffer);
+  };
+  Connector connector = [&]() -> Task<Result<net::StreamPtr>> {
+    auto [ours, theirs] = net::stream_pair(loop.get_executor());
+    ++connections;
+    asio::co_spawn(loop, play(std::move(theirs)), asio::detached);
+    co_return std::move(ours);
+  };
+  auto client = make_client(connector);
+  std::vector<Result<Answer>> out;
+  auto post = get("/2");
+  post.method = "POST";
+  asio::co_spawn(loop, fetch_twice(client, post, "", out), asio::detached);
+  loop.run();
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[1].error().code(), Code::kUnavailable);
+  EXPECT_EQ(connections, 1u);
+}
+
+TEST(Http1Client, TrailersPassBothWays) {
+  Peer peer;
+  peer.scripts = {
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nGrpc-Status: 0\r\nHost: "
+      "y\r\n\r\n"};
+  auto client = make_client(peer.connector());
+  auto run = [](std::shared_ptr<Client> c) -> Task<> {
+    auto request = get();
+    request.method = "POST";
+    request.has_body = true;
+    auto exchange = co_await c->start(request);
+    Headers trailers{{"x-sum", "42"}, {"te", "never"}};
+    (*exchange)->set_trailers(std::move(trailers));
+    EXPECT_TRUE((co_await (*exchange)->finish_body()).ok());
+    EXPECT_TRUE((co_await (*exchange)->read_head()).ok());
+    EXPECT_TRUE((co_await (*exchange)->read_all(10)).ok());
+    char more[4];
+    auto again = co_await (*exchange)->read_body(more);
+    EXPECT_TRUE(again.ok() && *again == 0);
+    EXPECT_EQ((*exchange)->trailers().find("grpc-status"), "0");
+    EXPECT_EQ((*exchange)->trailers().size(), 1u);
+  };
+  asio::co_spawn(peer.loop, run(client), asio::detached);
+  peer.loop.run();
+  client->close_idle();
+  EXPECT_TRUE(peer.received[0].ends_with("\r\n\r\n0\r\nx-sum: 42\r\n\r\n")) << peer.received[0];
+}
+
 TEST(Http1Client, UnaskedBytesOnAKeptConnectionMakeItUnusable) {
   Peer peer;
   peer.scripts = {std::string(kEmptyOk) + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", kEmptyOk};

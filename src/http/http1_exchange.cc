@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "http/http1_server.h"
 #include "http/syntax.h"
+#include "http/trailers.h"
 #include "net/prefix_stream.h"
 
 namespace atl::http {
@@ -47,6 +48,7 @@ Task<Result<std::size_t>> Http1Exchange::read_body(std::span<char> out) {
   if (gone()) co_return make_error(Code::kCancelled, "read the request body: the exchange is over");
   if (expects_continue_ && !body_.done()) CO_TRY_VOID(co_await send_continue());
   auto count = co_await body_.read(*connection_.stream_, connection_.in_, out);
+  if (count.ok() && *count == 0) request_trailers_ = body_.trailers();
   if (count.ok()) co_return count;
   keep_alive_ = false;
   co_return as_client_gone(std::move(count).error());
@@ -153,7 +155,10 @@ Task<Result<void>> Http1Exchange::finish() {
     abort();
     co_return make_error(Code::kInternal, "answer to {} is shorter than its content-length", request_.target);
   }
-  if (chunked_) CO_TRY_VOID(client_result(co_await connection_.stream_->write_all("0\r\n\r\n")));
+  if (chunked_) {
+    auto end = last_chunk(trailers_);
+    CO_TRY_VOID(client_result(co_await connection_.stream_->write_all(end)));
+  }
   finished_ = true;
   co_return success();
 }

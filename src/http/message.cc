@@ -48,6 +48,11 @@ std::string_view RequestHead::query() const {
   return mark == std::string::npos ? std::string_view() : std::string_view(target).substr(mark + 1);
 }
 
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "PUT" ||
+         method == "DELETE" || method == "TRACE";
+}
+
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 100: return "Continue";

@@ -64,6 +64,9 @@ struct ResponseHead {
   std::string_view reason() const;  // standard phrase
 };
 
+// True when asking twice does what asking once does (RFC 9110 §9.2.2); false for methods that nobody knows.
+bool is_idempotent(std::string_view method);
+
 std::string_view reason_phrase(int status);  // "Not Found"
 
 // Strict percent-decoding; nullopt on a bad escape or on NUL. `plus` also turns '+' into a space (query

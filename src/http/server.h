@@ -49,6 +49,11 @@ class Exchange {
   virtual Task<Result<void>> write(std::string_view data) = 0;
   // Ends the body cleanly.
   virtual Task<Result<void>> finish() = 0;
+  // The fields after the request's body, once read_body() has given 0.
+  const Headers& request_trailers() const { return request_trailers_; }
+  // Fields that finish() sends after the body where its framing has a place for them: chunked, or HTTP/2 when
+  // they are set before the last write of a body of known length. Elsewhere they are dropped.
+  void set_trailers(Headers trailers) { trailers_ = std::move(trailers); }
   // Head and body in one write. For HEAD requests the body is not sent.
   Task<Result<void>> respond(ResponseHead head, std::string body);
   // Breaks the answer off: the client sees a broken connection (HTTP/1) or RST_STREAM (HTTP/2), never a clean
@@ -72,6 +77,8 @@ class Exchange {
 
  protected:
   RequestHead request_;
+  Headers request_trailers_;
+  Headers trailers_;
   bool head_sent_ = false;
 };
 

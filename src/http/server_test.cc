@@ -203,6 +203,26 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkedBodyRefused,
                                            "0\r\n: x\r\n\r\n", "0\r\na b: x\r\n\r\n", "0\r\n a: x\r\n\r\n",
                                            "0\r\na: x\n\r\n", "3\r\nabc\r\n0\r\na: \x01\r\n\r\n"));
 
+TEST(Http1Server, TrailersPassBothWays) {
+  Headers seen;
+  Handler handler = [&seen](Exchange& exchange) -> Task<> {
+    (void)co_await exchange.read_all(100);
+    seen = exchange.request_trailers();
+    ResponseHead head;
+    (void)co_await exchange.send_head_and(std::move(head), "x");
+    Headers trailers{{"grpc-status", "0"}, {"content-length", "7"}};
+    exchange.set_trailers(std::move(trailers));
+    (void)co_await exchange.finish();
+  };
+  auto got = talk(
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum:  a b \r\n"
+      "Authorization: x\r\n\r\n",
+      handler);
+  EXPECT_EQ(seen.find("x-sum"), "a b");
+  EXPECT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(got.answer.ends_with("\r\n1\r\nx\r\n0\r\ngrpc-status: 0\r\n\r\n")) << got.answer;
+}
+
 TEST(Http1Server, ATrailerIsBounded) {
   std::string trailer = "0\r\nx: " + std::string(9000, 'y') + "\r\n\r\n";
   auto got = talk("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + trailer, answer_echo);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "http/h2/connection.h"
+#include "http/h2/fields.h"
 #include "http/h2/request_fields.h"
 
 namespace atl::http {
@@ -37,10 +38,13 @@ struct H2Callbacks {
                     std::size_t name_size, const std::uint8_t* value, std::size_t value_size, std::uint8_t,
                     void* user) {
     auto& c = self(user);
-    // Trailers are read to their end, within nghttp2's bound, and dropped.
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
     auto stream = c.find(frame->hd.stream_id);
     if (!stream) return 0;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+      bool fits = add_trailer(stream->request_trailers, stream->trailer_bytes, text_of(name, name_size),
+                              text_of(value, value_size));
+      return fits ? 0 : kRefused;
+    }
     bool ok = add_request_field(*stream, text_of(name, name_size), text_of(value, value_size), c.limits_);
     return ok ? 0 : kRefused;
   }
@@ -134,13 +138,19 @@ struct H2Callbacks {
     return 0;
   }
 
-  static ssize_t read_source(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t limit,
+  static ssize_t read_source(nghttp2_session* session, std::int32_t id, std::uint8_t*, std::size_t limit,
                              std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<H2Stream*>(source->ptr);
     if (stream.outgoing.empty() && !stream.end_queued) return NGHTTP2_ERR_DEFERRED;
     auto size = std::min(limit, stream.outgoing.size());
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (stream.end_queued && size == stream.outgoing.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (stream.end_queued && size == stream.outgoing.size()) {
+      *flags |= NGHTTP2_DATA_FLAG_EOF;
+      if (stream.trailers.size() > 0) {
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (submit_trailers(session, id, stream.trailers) != 0) return kRefused;
+      }
+    }
     return static_cast<ssize_t>(size);
   }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "http/h2/callbacks.h"
 #include "http/h2/exchange.h"
+#include "http/h2/fields.h"
 #include "http/h2/server.h"
 
 namespace atl::http {
@@ -299,16 +300,9 @@ Result<void> H2Connection::submit_head(H2Stream& stream, const ResponseHead& hea
   auto status = std::to_string(head.status);
   std::vector<nghttp2_nv> fields;
   fields.reserve(head.headers.size() + 1);
-  auto add = [&fields](std::string_view name, std::string_view value) {
-    // nghttp2 copies the bytes; its interface only lacks the const.
-    auto bytes = [](std::string_view text) {
-      return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
-    };
-    fields.push_back({bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
-  };
-  add(":status", status);
+  fields.push_back(h2_field(":status", status));
   for (const auto& field : head.headers) {
-    if (!is_hop_by_hop(field.name)) add(field.name, field.value);
+    if (!is_hop_by_hop(field.name)) fields.push_back(h2_field(field.name, field.value));
   }
   auto provider = h2_data_provider(stream);
   int failed = nghttp2_submit_response(session_, stream.id, fields.data(), fields.size(),

@@ -30,11 +30,6 @@ struct Reading {
 };
 }  // namespace
 
-bool is_hop_by_hop(std::string_view name) {
-  return name == "connection" || name == "transfer-encoding" || name == "keep-alive" || name == "upgrade" ||
-         name == "proxy-connection" || name == "te";
-}
-
 H2Exchange::H2Exchange(H2Connection& connection, H2Connection::StreamRef stream)
     : connection_(connection), stream_(std::move(stream)) {
   request_ = std::move(stream_->request);
@@ -51,7 +46,10 @@ Task<Result<std::size_t>> H2Exchange::read_body(std::span<char> out) {
   s.read_deadline = deadline_after(s.idle_limit);
   while (s.buffered() == 0) {
     if (aborted_ || (s.closed && !s.end_received)) co_return gone("read the body of");
-    if (s.end_received) co_return std::size_t{0};
+    if (s.end_received) {
+      request_trailers_ = s.request_trailers;
+      co_return std::size_t{0};
+    }
     if (Steady::now() >= s.read_deadline)
       co_return make_error(Code::kDeadline, "the client sends nothing more of its body");
     co_await s.readable.wait();
@@ -91,10 +89,10 @@ Task<Result<void>> H2Exchange::send_head_and(ResponseHead head, std::string_view
     if (!bodiless) due_ = declared;
   }
   if (head.status == 204) head.headers.remove("content-length");
-  sends_body_ = !bodiless && due_ != std::uint64_t{0};
+  sends_body_ = !bodiless && (due_ != std::uint64_t{0} || trailers_.size() > 0);
   if (bodiless) first = {};
   // The last frame of the head, or of the data, says that it is the last, if that is known now.
-  stream_->end_queued = due_ && *due_ == first.size();
+  stream_->end_queued = due_ && *due_ == first.size() && trailers_.size() == 0;
   CO_TRY_VOID(connection_.submit_head(*stream_, head, sends_body_));
   head_sent_ = true;
   CO_TRY_VOID(count_body(first.size()));
@@ -124,7 +122,7 @@ Task<Result<void>> H2Exchange::write(std::string_view data) {
   if (aborted_ || (stream_->closed && !stream_->end_sent)) co_return gone("answer");
   if (!sends_body_ || data.empty()) co_return success();
   CO_TRY_VOID(count_body(data.size()));
-  if (due_ && *due_ == 0) stream_->end_queued = true;
+  if (due_ && *due_ == 0 && trailers_.size() == 0) stream_->end_queued = true;
   co_return co_await send_outgoing(data);
 }
 
@@ -138,6 +136,7 @@ Task<Result<void>> H2Exchange::finish() {
   }
   finished_ = true;
   if (sends_body_ && !stream_->end_queued) {
+    stream_->trailers = std::move(trailers_);
     stream_->end_queued = true;
     connection_.resume(*stream_);
   }

@@ -5,9 +5,6 @@
 
 namespace atl::http {
 
-// Fields about one hop; HTTP/2 does not know them (RFC 9113 §8.2.2).
-bool is_hop_by_hop(std::string_view name);
-
 // One request on one stream; lives as long as its task, also when the stream ends before.
 class H2Exchange final : public Exchange {
  public:

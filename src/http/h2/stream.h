@@ -31,10 +31,13 @@ struct H2Stream {
   std::size_t taken = 0;       // bytes of `received` that the handler has
   std::size_t unreleased = 0;  // bytes not yet given back to the connection's window
   bool end_received = false;
+  Headers request_trailers;
+  std::size_t trailer_bytes = 0;
 
   // The answer. `outgoing` belongs to the exchange, which waits until it is empty.
   std::string_view outgoing;
   bool end_queued = false;
+  Headers trailers;  // sent after the body's end
   bool end_sent = false;
 
   bool started = false;  // an exchange runs or has run

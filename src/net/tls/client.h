@@ -43,6 +43,7 @@ class TlsClientIdentity {
   EVP_PKEY* key_ = nullptr;
 };
 
+// Whether HTTP/2 is offered.
 enum class Http2 : bool { kNo, kYes };
 
 // How one connection is made.
