@@ -44,6 +44,21 @@ TEST(Scope, CancelEndsASleepingTask) {
   EXPECT_EQ(scope.size(), 0u);
 }
 
+// cancel() from outside the loop, while the end of the task is already on its way.
+TEST(Scope, CancelFromOutsideMeetsATaskThatEnds) {
+  asio::io_context loop;
+  Scope scope(loop.get_executor());
+  Event event(loop.get_executor());
+  int woken = 0;
+  scope.spawn("a", wait_for(event, woken));
+  loop.poll();
+  event.notify_all();
+  scope.cancel();
+  loop.restart();
+  loop.run();
+  EXPECT_EQ(scope.size(), 0u);
+}
+
 struct Crossing {
   std::size_t inside = 0, most = 0;
   std::vector<int> order;

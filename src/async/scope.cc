@@ -32,9 +32,17 @@ void Scope::spawn(std::string name, Task<> task) {
       asio::bind_cancellation_slot(entry->signal.slot(), [this, entry](std::exception_ptr failure) {
         auto what = failure ? describe(failure, cancelled_) : "";
         if (!what.empty()) log::error("task ended by an exception", {{"task", entry->name}, {"what", what}});
-        running_.erase(entry);
-        if (running_.empty()) idle_.notify_all();
+        forget(entry);
       }));
+}
+
+// cancel() from outside the loop only queues the signal of each task (co_spawn dispatches it): for one that
+// ends before its turn comes, the entry must live until then.
+void Scope::forget(std::list<Entry>::iterator entry) {
+  std::list<Entry> ended;
+  ended.splice(ended.end(), running_, entry);
+  if (cancelled_) asio::post(executor_, [ended = std::move(ended)] {});
+  if (running_.empty()) idle_.notify_all();
 }
 
 void Scope::cancel() {

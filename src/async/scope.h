@@ -34,6 +34,8 @@ class Scope {
     std::string name;
     asio::cancellation_signal signal;
   };
+  void forget(std::list<Entry>::iterator entry);
+
   Executor executor_;
   Event idle_;
   std::list<Entry> running_;

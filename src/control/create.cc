@@ -246,6 +246,8 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
     CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, live->row.network));
     FAULT("create.network_set");
   }
+  CO_TRY_VOID(co_await egress_.make_known(egress_facts(live->row)));
+  FAULT("create.gateway_knows");
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity = identity_of(live->row);
   identity.keep_environment = spec.keep_environment;

@@ -105,12 +105,17 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
     live->place = std::move(*place);
   }
   used_builds_.insert(live->row.build);
+  // What wakes where it stands may send at once.
+  if (live->row.rests_in_memory && !live->row.interface.empty())
+    (void)co_await egress_.make_known(egress_facts(live->row));
   auto woken = co_await wake_in_runner(live);
   live->laps.lap(live->laps.runner_us);
   FAULT("resume.woken");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
+  (void)co_await egress_.make_known(egress_facts(live->row));
+  if (live->ending) co_return ended_meanwhile(live->row.id);
   auto told = co_await live->guest->init(identity_of(live->row));
   live->laps.lap(live->laps.guest_us);
   FAULT("resume.initialised");

@@ -30,6 +30,16 @@ constexpr std::size_t kMaxExpiration = 20;  // digits of a time
 
 }  // namespace
 
+// Those that hold a slot and belong to somebody; ready ones have nothing that could send.
+std::vector<EgressFacts> SandboxService::all_egress() const {
+  std::vector<EgressFacts> out;
+  for (const auto& [id, live] : live_) {
+    if (!live->ending && !live->row.tenant.empty() && !live->row.interface.empty())
+      out.push_back(egress_facts(live->row));
+  }
+  return out;
+}
+
 void SandboxService::show_state(const LivePtr& live) {
   live->route = make_route(*live);
   StartKey key(live->row.started_at.ms, live->row.id);
@@ -38,6 +48,18 @@ void SandboxService::show_state(const LivePtr& live) {
   index.emplace(key, live);
   live->listed_as = std::move(key);
   live->changed.notify_all();
+  tell_gateway(*live, live->row.state);
+}
+
+// One that rests on its disk has no slot, and nothing of it can send.
+void SandboxService::tell_gateway(const Live& live, model::State state) {
+  if (live.row.interface.empty()) {
+    egress_.gone(live.row.id, live.row.generation);
+    return;
+  }
+  EgressFacts facts = egress_facts(live.row);
+  if (state == model::State::kPausing) facts.state = state;
+  egress_.changed(std::move(facts));
 }
 
 void SandboxService::close_door(const LivePtr& live) {
@@ -45,6 +67,7 @@ void SandboxService::close_door(const LivePtr& live) {
   auto route = make_route(*live);
   route->state = model::State::kPausing;
   live->route = std::move(route);
+  tell_gateway(*live, model::State::kPausing);
 }
 
 void SandboxService::publish(const LivePtr& live) {
@@ -56,6 +79,7 @@ void SandboxService::publish(const LivePtr& live) {
 
 void SandboxService::unpublish(const LivePtr& live) {
   deadlines_.erase(live->row.id);
+  egress_.gone(live->row.id, live->row.generation);
   if (!live->route) return;
   live->route.reset();
   auto index = listed_.find(live->row.tenant);

@@ -51,6 +51,7 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       options_(std::move(options)),
       guests_(std::move(guests)),
       runner_(executor, std::move(connect_runner)),
+      egress_(executor, options_.connect_gateway, [this] { return all_egress(); }),
       scope_(executor),
       deadlines_changed_(executor),
       refill_(executor),
@@ -76,6 +77,7 @@ void SandboxService::start() {
   listener.disconnected = [this] { reconciled_ = false; };
   listener.exited = [this](const wire::ExitedEvent& event) { handle_exit(event); };
   runner_.start(std::move(listener));
+  egress_.start();
   catalog_.on_change([this] { ask_for_refill(); });
   if (options_.background == ServiceOptions::Background::kNo) return;
   scope_.spawn("deadlines", deadline_loop());
@@ -94,6 +96,7 @@ Task<> SandboxService::stop() {
   runner_up_.notify_all();
   scope_.cancel();
   co_await runner_.stop();
+  co_await egress_.stop();
   co_await scope_.join();
   for (auto& [id, live] : live_) {
     if (live->guest) live->guest->close();
@@ -283,6 +286,7 @@ Task<Result<std::vector<model::SandboxRow>>> SandboxService::ended(std::string t
 SandboxService::Status SandboxService::status() const {
   Status status;
   status.runner_connected = runner_.connected();
+  status.gateway_connected = egress_.connected();
   if (status.runner_connected) status.runner = runner_.hello();
   status.owner_epoch = epoch_;
   status.reconciled = reconciled_;

@@ -14,6 +14,7 @@
 #include "async/scope.h"
 #include "control/catalog.h"
 #include "control/deadlines.h"
+#include "control/egress_link.h"
 #include "control/identity.h"
 #include "control/live.h"
 #include "control/room.h"
@@ -32,6 +33,7 @@ struct ServiceOptions {
   std::uint32_t max_ready = 64;                  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
   model::HostDefault default_isolation;  // when neither caller nor template nor tenant says anything
+  http::Connector connect_gateway;       // to atoll-gateway's feed; without it there is no gateway
   std::string boot_id;                   // of this boot; deadlines are kept on its monotonic clock
   enum class Background : bool { kNo, kYes };
   Background background =
@@ -182,7 +184,8 @@ class SandboxService final : public Directory {
 
   struct Status {
     bool runner_connected = false;
-    wire::HelloReply runner{};  // valid when connected
+    bool gateway_connected = false;  // false, too, where there is none
+    wire::HelloReply runner{};       // valid when connected
     std::uint64_t owner_epoch = 0;
     std::size_t running = 0;
     std::size_t paused = 0;
@@ -198,6 +201,8 @@ class SandboxService final : public Directory {
 
  private:
   struct Step;  // what one transition writes; service_impl.h
+  std::vector<EgressFacts> all_egress() const;
+  void tell_gateway(const Live& live, model::State state);
   struct PoolKey {
     std::string build;
     model::Tier tier;
@@ -368,6 +373,7 @@ class SandboxService final : public Directory {
   ServiceOptions options_;
   GuestNetwork guests_;
   RunnerClient runner_;
+  EgressLink egress_;
   async::Scope scope_;
   async::Event deadlines_changed_;
   async::Event refill_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/sandboxes/feed.h"
 
+#include "base/log.h"
 #include "base/text.h"
 #include "http/json.h"
 #include "model/slot_address.h"
@@ -56,7 +57,7 @@ Result<Sandbox> Feed::read_sandbox(std::string id, const json::object& body) con
   return out;
 }
 
-// All or nothing: what is wrong in one sandbox leaves everything as it was.
+// A sandbox that cannot be read has no way out; the others are none the worse for it.
 Result<void> Feed::sync(const json::object& body) {
   Fields fields(body);
   const json::array* list = fields.array("sandboxes");
@@ -65,10 +66,13 @@ Result<void> Feed::sync(const json::object& body) {
   std::vector<Sandbox> sandboxes;
   for (const json::value& entry : *list) {
     if (!entry.is_object()) return make_error(Code::kInvalid, "sandboxes: must be an array of objects");
-    Fields one(entry.get_object());
-    std::string id = one.text("id", 64).value_or("");
-    TRY(Sandbox sandbox, read_sandbox(std::move(id), entry.get_object()));
-    sandboxes.push_back(std::move(sandbox));
+    std::string id = Fields(entry.get_object()).text("id", 64).value_or("");
+    auto sandbox = read_sandbox(id, entry.get_object());
+    if (sandbox) {
+      sandboxes.push_back(std::move(*sandbox));
+    } else {
+      log::error("a sandbox has no way out", {{"id", id}, {"why", sandbox.error().message()}});
+    }
   }
   registry_.replace_all(std::move(sandboxes));
   return success();

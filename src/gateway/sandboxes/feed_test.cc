@@ -83,15 +83,15 @@ TEST_F(FeedTest, KnowsWhatItWasTold) {
   EXPECT_EQ(registry.find(kId), nullptr);
 }
 
-TEST_F(FeedTest, SyncIsAllOrNothing) {
+TEST_F(FeedTest, SyncKeepsWhatItCanReadAndNothingElse) {
   say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts());
   std::string good = facts(fmt::format(R"(,"id":"{}")", kOther));
-  EXPECT_EQ(say("POST", "/v1/sync", R"({"sandboxes":[)" + good + R"(,{"id":"x"}]})"), 400);
-  EXPECT_NE(registry.find(kId), nullptr);
-  EXPECT_EQ(registry.find(kOther), nullptr);
-  EXPECT_EQ(say("POST", "/v1/sync", R"({"sandboxes":[)" + good + "]}"), 204);
+  EXPECT_EQ(say("POST", "/v1/sync", R"({"sandboxes":[)" + good + R"(,{"id":"x"}]})"), 204);
   EXPECT_EQ(registry.find(kId), nullptr);
   EXPECT_NE(registry.find(kOther), nullptr);
+  EXPECT_EQ(registry.size(), 1u);
+  EXPECT_EQ(say("POST", "/v1/sync", R"({"sandboxes":7})"), 400);
+  EXPECT_EQ(registry.size(), 1u);
 }
 
 TEST_F(FeedTest, RefusesWhatItCannotReadAndSaysWhat) {

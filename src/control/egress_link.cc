@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/egress_link.h"
+
+#include <boost/json.hpp>
+
+#include "async/within.h"
+#include "base/log.h"
+
+namespace atl::control {
+namespace {
+
+namespace json = boost::json;
+
+constexpr auto kHeartbeat = std::chrono::seconds(1);
+constexpr auto kFirstRetry = std::chrono::milliseconds(20);
+constexpr auto kLastRetry = std::chrono::seconds(1);
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kAnswerLimit = std::chrono::seconds(5);
+constexpr std::size_t kMaxAnswer = 64 * 1024;
+
+json::array blocks(const std::vector<model::Cidr>& list) {
+  json::array out;
+  for (const model::Cidr& block : list) out.emplace_back(model::format_cidr(block));
+  return out;
+}
+
+json::object facts_json(const EgressFacts& facts) {
+  json::object network;
+  network["internet"] = facts.network.internet;
+  network["allow"] = blocks(facts.network.allow);
+  network["deny"] = blocks(facts.network.deny);
+  json::object out;
+  out["id"] = facts.sandbox;
+  out["tenant"] = facts.tenant;
+  out["template"] = facts.template_id;
+  out["generation"] = facts.generation;
+  out["slot"] = facts.slot;
+  out["state"] = model::state_name(facts.state);
+  out["network"] = std::move(network);
+  return out;
+}
+
+}  // namespace
+
+// What is about to run may send as soon as it does, so it is told as running before.
+EgressFacts egress_facts(const model::SandboxRow& row) {
+  bool runs = row.state == model::State::kCreating || row.state == model::State::kResuming;
+  model::State state = runs ? model::State::kRunning : row.state;
+  return {row.id, row.tenant, row.template_id, row.generation, row.slot, state, row.network};
+}
+
+EgressLink::EgressLink(async::Executor executor, http::Connector connect,
+                       std::function<std::vector<EgressFacts>()> all)
+    : connect_(std::move(connect)),
+      all_(std::move(all)),
+      work_(executor),
+      progress_(executor),
+      scope_(executor) {}
+
+void EgressLink::start() {
+  if (connect_) scope_.spawn("gateway link", run());
+}
+
+Task<> EgressLink::stop() {
+  stopping_ = true;
+  scope_.cancel();
+  progress_.notify_all();
+  co_await scope_.join();
+}
+
+std::uint64_t EgressLink::enqueue(Message message) {
+  queue_.push_back(std::move(message));
+  work_.notify_all();
+  return told_ + queue_.size();
+}
+
+void EgressLink::changed(EgressFacts facts) {
+  // Without a connection nothing is kept: the next one begins with everything.
+  if (listening_) enqueue({"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts))});
+}
+
+void EgressLink::gone(std::string sandbox, std::uint64_t generation) {
+  if (listening_) enqueue({"DELETE", fmt::format("/v1/sandboxes/{}?generation={}", sandbox, generation), ""});
+}
+
+Task<Result<void>> EgressLink::make_known(EgressFacts facts) {
+  if (!connect_) co_return success();
+  std::string id = facts.sandbox;
+  std::uint64_t number =
+      enqueue({"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts))});
+  auto until = Steady::now() + kPatience;
+  while (told_ < number && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
+  if (told_ >= number) co_return success();
+  co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", id)
+      .with_word("gateway_unavailable")
+      .with_hint("look at the state of atoll-gateway: atoll status");
+}
+
+Task<Result<void>> EgressLink::say(Message message) {
+  http::RequestHead head;
+  head.method = message.method;
+  head.target = message.target;
+  head.authority = "gateway";
+  head.has_body = !message.body.empty();
+  if (head.has_body) {
+    head.content_length = message.body.size();
+    head.headers.add("content-type", "application/json");
+  }
+  auto answer = co_await async::within(kAnswerLimit, "tell the gateway",
+                                       http::fetch(client_, std::move(head), message.body, kMaxAnswer));
+  if (!answer) co_return std::move(answer).error();
+  // What it refuses stays unknown to it, so nothing of that sandbox gets out. Others are none the worse.
+  if (answer->head.status != 204) {
+    log::error("the gateway refused what it was told", {{"request", message.method + " " + message.target},
+                                                        {"status", answer->head.status},
+                                                        {"answer", answer->body}});
+  }
+  co_return success();
+}
+
+Task<Result<net::StreamPtr>> EgressLink::dial_once(std::shared_ptr<bool> dialled) {
+  if (std::exchange(*dialled, true)) co_return make_error(Code::kUnavailable, "the connection has ended");
+  co_return co_await connect_();
+}
+
+// Until the connection breaks. What waits when everything is told anew is known with it.
+Task<Result<void>> EgressLink::serve() {
+  // One connection and no other: a new one may lead to a new gateway, which knows nothing.
+  auto dialled = std::make_shared<bool>(false);
+  client_ = http::make_client([this, dialled] { return dial_once(dialled); });
+  json::array sandboxes;
+  for (const EgressFacts& facts : all_()) sandboxes.push_back(facts_json(facts));
+  std::size_t included = queue_.size();
+  listening_ = true;
+  json::object everything;
+  everything["sandboxes"] = std::move(sandboxes);
+  CO_TRY_VOID(co_await say({"POST", "/v1/sync", json::serialize(everything)}));
+  connected_ = true;
+  log::info("gateway connected");
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(included));
+  told_ += included;
+  progress_.notify_all();
+  while (!stopping_) CO_TRY_VOID(co_await say_next());
+  co_return success();
+}
+
+Task<Result<void>> EgressLink::say_next() {
+  if (queue_.empty()) co_await work_.wait_until(Steady::now() + kHeartbeat);
+  if (queue_.empty()) co_return co_await say({"POST", "/v1/alive", ""});
+  Message next = queue_.front();
+  CO_TRY_VOID(co_await say(std::move(next)));
+  queue_.pop_front();
+  ++told_;
+  progress_.notify_all();
+  co_return success();
+}
+
+Task<> EgressLink::run() {
+  Steady::duration retry = kFirstRetry;
+  while (!stopping_) {
+    auto served = co_await serve();
+    listening_ = false;
+    if (stopping_) co_return;
+    if (std::exchange(connected_, false)) {
+      retry = kFirstRetry;
+      log::warn("lost the gateway", {{"what", served.error().message()}});
+    }
+    co_await async::sleep_for(retry);
+    retry = std::min<Steady::duration>(retry * 2, kLastRetry);
+  }
+}
+
+}  // namespace atl::control

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EgressLink: tells atoll-gateway which sandboxes there are, what they may reach and how they stand. One
+// connection, in order; after each new connection everything is told anew. Without a connector there is no
+// gateway and nothing is told.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "async/scope.h"
+#include "http/client.h"
+#include "model/record.h"
+
+namespace atl::control {
+
+using async::Task;
+
+// What the gateway is told of one sandbox.
+struct EgressFacts {
+  std::string sandbox;
+  std::string tenant;
+  std::string template_id;
+  std::uint64_t generation = 0;
+  std::uint32_t slot = 0;
+  model::State state = model::State::kRunning;
+  model::NetworkRules network;
+};
+EgressFacts egress_facts(const model::SandboxRow& row);
+
+class EgressLink {
+ public:
+  // `all` gives everything that holds a slot now.
+  EgressLink(async::Executor executor, http::Connector connect,
+             std::function<std::vector<EgressFacts>()> all);
+
+  void start();
+  Task<> stop();
+  bool connected() const { return connected_; }
+
+  // Tells it on, without waiting.
+  void changed(EgressFacts facts);
+  void gone(std::string sandbox, std::uint64_t generation);
+  // Returns when the gateway knows. kUnavailable, word gateway_unavailable, when it has not heard within two
+  // seconds: nothing of the sandbox gets out until it has.
+  Task<Result<void>> make_known(EgressFacts facts);
+
+ private:
+  struct Message {
+    std::string method, target, body;
+  };
+
+  Task<> run();
+  Task<Result<net::StreamPtr>> dial_once(std::shared_ptr<bool> dialled);
+  Task<Result<void>> serve();
+  Task<Result<void>> say_next();
+  Task<Result<void>> say(Message message);
+  std::uint64_t enqueue(Message message);
+
+  http::Connector connect_;
+  std::function<std::vector<EgressFacts>()> all_;
+  std::shared_ptr<http::Client> client_;
+  std::deque<Message> queue_;  // the first has the number told_ + 1
+  std::uint64_t told_ = 0;     // how many messages the gateway has, or needs no more
+  bool listening_ = false;     // what changes is queued
+  bool connected_ = false;     // it has been told everything
+  bool stopping_ = false;
+  async::Event work_;      // something is in the queue
+  async::Event progress_;  // told_ has grown
+  async::Scope scope_;
+};
+
+}  // namespace atl::control

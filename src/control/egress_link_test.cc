@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/egress_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "http/server.h"
+#include "net/tcp.h"
+
+namespace atl::control {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A gateway that writes down what it is told.
+class EgressLinkTest : public testing::Test {
+ protected:
+  EgressLinkTest() : scope(loop.get_executor()), heard(loop.get_executor()) {}
+  ~EgressLinkTest() override {
+    run(link.stop());
+    scope.cancel();
+    run(scope.join());
+  }
+  Task<Result<net::StreamPtr>> dial() {
+    if (down) co_return make_error(Code::kUnavailable, "no gateway");
+    auto [ours, theirs] = net::stream_pair(loop.get_executor());
+    far_end = theirs.get();
+    scope.spawn("gateway", serve(std::move(theirs)));
+    co_return std::move(ours);
+  }
+  Task<> serve(net::StreamPtr stream) {
+    http::Handler handler = [this](http::Exchange& exchange) { return take(exchange); };
+    co_await http::serve_http1(std::move(stream), "", false, limits, handler);
+  }
+  Task<> take(http::Exchange& exchange) {
+    auto body = co_await exchange.read_all(1 << 20);
+    told.push_back(fmt::format("{} {} {}", exchange.request().method, exchange.request().target,
+                               body.ok() ? *body : ""));
+    http::ResponseHead head;
+    head.status = status;
+    heard.notify_all();
+    (void)co_await exchange.respond(head, "");
+  }
+  static Task<> mark(Task<> task, bool* done) {
+    co_await std::move(task);
+    *done = true;
+  }
+  void run(Task<> task) {
+    bool done = false;
+    async::asio::co_spawn(loop, mark(std::move(task), &done), async::asio::detached);
+    until([&] { return done; });
+  }
+  template <class Condition>
+  void until(Condition condition) {
+    auto end = Steady::now() + std::chrono::seconds(20);
+    while (!condition()) {
+      if (Steady::now() > end) return ADD_FAILURE() << "the condition was not reached";
+      loop.restart();
+      loop.run_one_for(std::chrono::milliseconds(20));
+    }
+  }
+  Task<> keep(Task<Result<void>> task, std::optional<Result<void>>* out) { *out = co_await std::move(task); }
+  Result<void> know(EgressFacts one) {
+    std::optional<Result<void>> out;
+    async::asio::co_spawn(loop, keep(link.make_known(std::move(one)), &out), async::asio::detached);
+    until([&] { return out.has_value(); });
+    return std::move(*out);
+  }
+  static EgressFacts facts(const std::string& id, std::uint32_t slot) {
+    EgressFacts out;
+    out.sandbox = id;
+    out.tenant = "t";
+    out.template_id = "base";
+    out.generation = 3;
+    out.slot = slot;
+    out.network.deny = {*model::parse_cidr("1.2.3.0/24")};
+    return out;
+  }
+  // Without heartbeats.
+  std::vector<std::string> news() const {
+    std::vector<std::string> out;
+    for (const std::string& line : told) {
+      if (!line.starts_with("POST /v1/alive")) out.push_back(line);
+    }
+    return out;
+  }
+
+  async::asio::io_context loop;
+  async::Scope scope;
+  async::Event heard;
+  http::ServerLimits limits;
+  std::vector<std::string> told;
+  std::vector<EgressFacts> all;
+  net::Stream* far_end = nullptr;
+  int status = 204;
+  bool down = false;
+  EgressLink link{loop.get_executor(), [this] { return dial(); }, [this] { return all; }};
+};
+
+TEST_F(EgressLinkTest, BeginsWithEverythingThenTellsChangesInOrder) {
+  all = {facts("a", 1)};
+  link.start();
+  until([&] { return link.connected(); });
+  link.changed(facts("b", 2));
+  link.gone("a", 3);
+  until([&] { return news().size() == 3; });
+  EXPECT_THAT(news(), ElementsAre(StartsWith("POST /v1/sync {\"sandboxes\":[{\"id\":\"a\""),
+                                  StartsWith("PUT /v1/sandboxes/b "),
+                                  StartsWith("DELETE /v1/sandboxes/a?generation=3")));
+  EXPECT_THAT(news()[1], HasSubstr(R"("deny":["1.2.3.0/24"])"));
+  EXPECT_THAT(news()[1], HasSubstr(R"("generation":3,"slot":2,"state":"running")"));
+}
+
+TEST_F(EgressLinkTest, WaitsUntilTheGatewayKnows) {
+  link.start();
+  EXPECT_TRUE(know(facts("a", 1)).ok());
+  EXPECT_THAT(news().back(), testing::AnyOf(HasSubstr("/v1/sandboxes/a"), HasSubstr("/v1/sync")));
+}
+
+TEST_F(EgressLinkTest, SaysSoWhenThereIsNoGateway) {
+  down = true;
+  link.start();
+  auto known = know(facts("a", 1));
+  ASSERT_FALSE(known.ok());
+  EXPECT_EQ(known.error().word(), "gateway_unavailable");
+}
+
+TEST_F(EgressLinkTest, TellsEverythingToTheNextGateway) {
+  link.start();
+  until([&] { return link.connected(); });
+  far_end->close();
+  all = {facts("c", 4)};
+  until([&] { return news().size() == 2; });
+  EXPECT_THAT(news()[1], HasSubstr("\"id\":\"c\""));
+  until([&] { return link.connected(); });
+}
+
+TEST_F(EgressLinkTest, OneRefusedSandboxDoesNotEndTheLink) {
+  link.start();
+  until([&] { return link.connected(); });
+  status = 400;
+  link.changed(facts("a", 1));
+  until([&] { return news().size() == 2; });
+  status = 204;
+  EXPECT_TRUE(know(facts("b", 2)).ok());
+  EXPECT_EQ(news().size(), 3u);  // no new sync
+}
+
+TEST_F(EgressLinkTest, WithoutAGatewayNothingWaits) {
+  EgressLink none(loop.get_executor(), nullptr, [] { return std::vector<EgressFacts>(); });
+  none.start();
+  std::optional<Result<void>> out;
+  async::asio::co_spawn(loop, keep(none.make_known(facts("a", 1)), &out), async::asio::detached);
+  until([&] { return out.has_value(); });
+  EXPECT_TRUE(out->ok());
+  run(none.stop());
+}
+
+}  // namespace
+}  // namespace atl::control
