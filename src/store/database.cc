@@ -7,9 +7,10 @@
 
 namespace atl::store {
 
-Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
+Result<std::unique_ptr<Database>> Database::open(const std::string& path,
+                                                 const std::vector<Migration>& steps) {
   TRY(auto connection, Connection::open(path));
-  TRY_VOID(migrate(*connection, migrations()));
+  TRY_VOID(migrate(*connection, steps));
   return std::unique_ptr<Database>(new Database(std::move(connection)));
 }
 
@@ -73,7 +74,7 @@ void Database::run_batch(std::vector<std::unique_ptr<Item>> batch) {
   if (outcome.ok()) outcome = connection_->exec("COMMIT");
   if (!outcome.ok() && connection_->in_transaction()) (void)connection_->exec("ROLLBACK");
   if (!outcome.ok() && !broken_ && outcome.error().word() == "store_io") {
-    broken_ = Error(outcome.error()).with_hint("restart atoll-control after the disk is repaired");
+    broken_ = Error(outcome.error()).with_hint("restart the program after the disk is repaired");
     log::error("the store stopped after an I/O error", {{"what", outcome.error().message()}});
   }
   for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -22,8 +22,9 @@ namespace asio = async::asio;
 
 class Database {
  public:
-  // Opens or makes the file, checks it, migrates it. Blocking.
-  static Result<std::unique_ptr<Database>> open(const std::string& path);
+  // Opens or makes the file, checks it, brings its schema to the newest of `steps`. Blocking.
+  static Result<std::unique_ptr<Database>> open(const std::string& path,
+                                                const std::vector<Migration>& steps = migrations());
   // Ends the thread after all jobs that were queued.
   ~Database();
   Database(const Database&) = delete;

@@ -77,6 +77,25 @@ Result<void> write_file_at(int directory, const std::string& path, std::string_v
   return success();
 }
 
+Result<std::string> read_private_file(const std::string& path, std::size_t limit) {
+  TRY(Fd fd, open_file(path, O_RDONLY | O_NOFOLLOW));
+  struct stat about{};
+  if (::fstat(fd.get(), &about) != 0) return Error::from_errno(errno, fmt::format("look at {}", path));
+  if (!S_ISREG(about.st_mode)) return make_error(Code::kDenied, "{} is no plain file", path);
+  if (about.st_uid != ::geteuid() && about.st_uid != 0) {
+    return make_error(Code::kDenied, "{} belongs to user {}, who could replace it", path, about.st_uid)
+        .with_hint("chown it to the user of this program, or to root");
+  }
+  if ((about.st_mode & 077) != 0) {
+    return make_error(Code::kDenied, "{} may be read or written by others (mode {:04o})", path,
+                      about.st_mode & 07777)
+        .with_hint(fmt::format("chmod 0600 {}", path));
+  }
+  Result<std::string> text = read_all(fd.get(), limit);
+  if (!text) return std::move(text).error().context(path);
+  return text;
+}
+
 Result<void> write_file(const std::string& path, std::string_view text) {
   return write_file_at(AT_FDCWD, path, text);
 }

@@ -23,6 +23,9 @@ Result<Fd> open_beneath(int directory, const std::string& path, int flags, mode_
 
 // The whole file, at most `limit` bytes; a longer file is an error (kTooLarge).
 Result<std::string> read_file(const std::string& path, std::size_t limit = 64 * 1024);
+// The same, of a file that must be a plain one, be no link, belong to this user or root, and be closed to all
+// others; kDenied otherwise.
+Result<std::string> read_private_file(const std::string& path, std::size_t limit = 64 * 1024);
 Result<std::string> read_file_at(int directory, const std::string& path, std::size_t limit = 64 * 1024);
 // Everything that is left in `fd`.
 Result<std::string> read_all(int fd, std::size_t limit = 64 * 1024);

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/vault/binding.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.h"
+#include "gateway/vault/kinds.h"
+#include "http/json.h"
+
+namespace atl::gateway::vault {
+namespace {
+
+namespace json = boost::json;
+using http::Fields;
+using Texts = std::vector<std::string>;
+
+constexpr std::size_t kMaxItems = 64;
+constexpr std::size_t kMaxText = 2048;
+constexpr int kMaxPort = 65535;
+
+bool holds(const Texts& list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+// Servers agree on what this path means.
+bool is_plain(std::string_view path) {
+  if (!path.starts_with('/') || path.find("//") != path.npos || path.find('\\') != path.npos) return false;
+  auto lower = to_lower(path);
+  for (auto escape : {"%2f", "%5c", "%2e", "%00"}) {
+    if (lower.find(escape) != lower.npos) return false;
+  }
+  for (auto segment : split(path, '/')) {
+    // Some servers cut a parameter off before they look: "/..;/admin".
+    auto name = segment.substr(0, segment.find(';'));
+    if (name == "." || name == "..") return false;
+  }
+  return true;
+}
+
+bool path_matches(const Binding& binding, std::string_view path) {
+  std::string_view prefix = binding.path_prefix;
+  if (prefix == "/") return true;
+  if (!is_plain(path) || !path.starts_with(prefix)) return false;
+  return prefix.ends_with('/') || path.size() == prefix.size() || path[prefix.size()] == '/';
+}
+
+bool sandbox_matches(const Binding& binding, const BindingRequest& request) {
+  if (binding.tenant != request.tenant) return false;
+  if (binding.sandboxes.empty() && binding.templates.empty()) return true;
+  return holds(binding.sandboxes, request.sandbox) || holds(binding.templates, request.template_id);
+}
+
+bool matches(const Binding& binding, const BindingRequest& request) {
+  return sandbox_matches(binding, request) && binding.host.matches(request.host) &&
+         binding.port == request.port && (request.secure || binding.cleartext) &&
+         (binding.methods.empty() || holds(binding.methods, request.method)) &&
+         path_matches(binding, request.path);
+}
+
+// Greater is more specific.
+auto specificity(const Binding& binding, const BindingRequest& request) {
+  auto host = binding.host.text();
+  bool exact = !host.starts_with('*');
+  int scope = holds(binding.sandboxes, request.sandbox) ? 2 : (binding.templates.empty() ? 0 : 1);
+  return std::tuple(exact, host.size(), binding.path_prefix.size(), scope, !binding.methods.empty());
+}
+
+void refuse_unknown(Fields& fields, std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : fields.raw()) {
+    if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
+      fields.refuse(key, "is not known");
+  }
+}
+
+Places read_places(Fields& fields) {
+  Places out;
+  refuse_unknown(fields, {"headers", "query", "path", "body"});
+  out.headers = fields.texts("headers", kMaxItems).value_or(Texts());
+  for (auto& name : out.headers) {
+    if (!valid_header_name(name)) fields.refuse("headers", "must have names of headers");
+    name = to_lower(name);
+  }
+  out.query = fields.texts("query", kMaxItems).value_or(Texts());
+  out.path = fields.boolean("path").value_or(false);
+  out.body = fields.texts("body", kMaxItems).value_or(Texts());
+  for (const auto& pointer : out.body) {
+    if (!pointer.empty() && pointer[0] != '/') fields.refuse("body", "must have JSON pointers, like /a/0/b");
+  }
+  if (!out.any()) fields.refuse("headers", "or query, path or body must be given");
+  return out;
+}
+
+}  // namespace
+
+Result<Binding> parse_binding(const json::object& text) {
+  Fields fields(text);
+  refuse_unknown(fields,
+                 {"host", "port", "path", "methods", "cleartext", "sandboxes", "templates", "placeholder"});
+  auto host = fields.text("host", kMaxText).value_or("");
+  auto pattern = parse_host_pattern(host);
+  if (!pattern.ok()) {
+    fields.refuse("host", "must be a host, *.domain or an address");
+    TRY_VOID(fields.status());
+  }
+  if (pattern->any_name())
+    fields.refuse("host", "must say whom the credential is for; '*' would give it to everybody");
+  Binding out{.host = *pattern};
+  out.port = static_cast<std::uint16_t>(fields.integer("port", 1, kMaxPort).value_or(out.port));
+  out.path_prefix = fields.text("path", kMaxText).value_or(out.path_prefix);
+  if (!is_plain(out.path_prefix))
+    fields.refuse("path", "must begin with a slash and have no '..', '//' or escapes of them");
+  out.methods = fields.texts("methods", kMaxItems).value_or(Texts());
+  for (auto& method : out.methods) {
+    std::transform(method.begin(), method.end(), method.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  }
+  out.cleartext = fields.boolean("cleartext").value_or(false);
+  out.sandboxes = fields.texts("sandboxes", kMaxItems).value_or(Texts());
+  out.templates = fields.texts("templates", kMaxItems).value_or(Texts());
+  if (auto places = fields.object("placeholder"); places) {
+    out.by_placeholder = true;
+    out.places = read_places(*places);
+  }
+  TRY_VOID(fields.status());
+  return out;
+}
+
+json::object write_binding(const Binding& binding) {
+  json::object out{{"host", binding.host.text()}, {"port", binding.port}, {"path", binding.path_prefix}};
+  auto put = [](json::object& to, std::string_view key, const Texts& list) {
+    if (!list.empty()) to[key] = json::value_from(list);
+  };
+  put(out, "methods", binding.methods);
+  put(out, "sandboxes", binding.sandboxes);
+  put(out, "templates", binding.templates);
+  if (binding.cleartext) out["cleartext"] = true;
+  if (binding.by_placeholder) {
+    json::object places;
+    put(places, "headers", binding.places.headers);
+    put(places, "query", binding.places.query);
+    put(places, "body", binding.places.body);
+    if (binding.places.path) places["path"] = true;
+    out["placeholder"] = std::move(places);
+  }
+  return out;
+}
+
+std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingRequest& request) {
+  std::vector<const Binding*> out;
+  for (const auto& binding : all) {
+    if (matches(binding, request)) out.push_back(&binding);
+  }
+  std::sort(out.begin(), out.end(), [&request](const Binding* a, const Binding* b) {
+    auto one = specificity(*a, request), other = specificity(*b, request);
+    return one != other ? one > other : a < b;  // of equals the older
+  });
+  return out;
+}
+
+bool is_brokered(const std::vector<Binding>& all, const BindingRequest& request) {
+  return std::any_of(all.begin(), all.end(), [&request](const Binding& binding) {
+    return sandbox_matches(binding, request) && binding.host.matches(request.host);
+  });
+}
+
+}  // namespace atl::gateway::vault
