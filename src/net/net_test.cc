@@ -5,6 +5,7 @@
 
 #include "async/scope.h"
 #include "base/log.h"
+#include "net/own_address.h"
 #include "net/prefix_stream.h"
 #include "net/tcp.h"
 
@@ -341,6 +342,13 @@ TEST(UnixListener, ReplacesAStaleSocketButNotALiveOne) {
   auto third = listen_unix(loop.get_executor(), path, 0600);
   EXPECT_TRUE(third.ok());
   unlink(path.c_str());
+}
+
+TEST(OwnAddress, IsWhatAnInterfaceHas) {
+  EXPECT_TRUE(is_own_address("127.0.0.1"));
+  EXPECT_TRUE(is_own_address("not an address"));
+  EXPECT_FALSE(is_own_address("192.0.2.77"));
+  EXPECT_FALSE(is_own_address("2001:db8::77"));
 }
 
 }  // namespace

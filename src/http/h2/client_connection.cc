@@ -28,7 +28,6 @@ struct OptionFree {
 void H2ClientStream::close(std::optional<Error> why) {
   closed = true;
   if (!failure) failure = std::move(why);
-  outgoing = {};
   readable.notify_all();
   writable.notify_all();
 }

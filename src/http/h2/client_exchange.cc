@@ -54,7 +54,8 @@ Task<Result<void>> H2ClientExchange::write_body(std::string_view data) {
     if (!notified && Steady::now() >= until)
       co_return make_error(Code::kDeadline, "{} does not read the request", connection_->peer());
   }
-  if (s.closed || closed_) co_return failure("send a request body");
+  // The peer may have answered and ended the stream meanwhile; what it has taken is sent.
+  if (!s.outgoing.empty() || closed_) co_return failure("send a request body");
   if (due_) *due_ -= data.size();
   request_complete_ = last;
   co_return success();
