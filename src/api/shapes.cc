@@ -259,7 +259,7 @@ json::object snapshot_json(const control::SnapshotEntry& entry) {
   out["template"] = row.alias;
   out["buildID"] = row.build.id;
   out["isolation"] = model::tier_name(row.tier);
-  out["memory"] = false;
+  out["memory"] = row.memory;
   out["usable"] = !entry.missing;
   out["sizeBytes"] = row.stored_bytes;
   out["diskSizeMB"] = row.build.limits.disk_bytes / kMiB;

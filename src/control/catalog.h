@@ -23,6 +23,8 @@ struct Resolved {
   std::string snapshot;  // the disk starts as a copy of this one; empty: a fresh disk
   model::Demand demand;  // what was asked of the isolation, and the tier that is given for it
   model::Tier tier = model::Tier::kContainer;
+  // With the memory of `snapshot`: the token that its guest daemon knows.
+  std::optional<model::Key32> memory_token = std::nullopt;
 };
 
 class Catalog {

@@ -166,7 +166,7 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
     live_.erase(live->row.id);
     co_return std::move(saved).error();
   }
-  auto started = co_await start_in_runner(live, resolved.snapshot);
+  auto started = co_await start_in_runner(live, resolved.snapshot, resolved.memory_token.has_value());
   FAULT("create.started");
   if (started && !live->ending) co_return live;
   Error why = started ? gone_meanwhile(*live) : std::move(started).error();
@@ -187,8 +187,9 @@ Task<Result<wire::StartReply>> SandboxService::ask_to_start(std::string tenant, 
   co_return co_await runner_.start_sandbox(request);
 }
 
-Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string snapshot) {
+Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string snapshot, bool memory) {
   wire::StartRequest request = start_request(*live);
+  request.memory = memory ? 1 : 0;
   request.snapshot.set(snapshot);
   used_builds_.insert(live->row.build);
   CO_TRY(auto reply, co_await ask_to_start(live->row.tenant, request));
@@ -252,6 +253,7 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   GuestIdentity identity = identity_of(live->row);
   identity.keep_environment = spec.keep_environment;
   identity.envs = resolved.build.envs;
+  identity.known_token = resolved.memory_token;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
   FAULT("create.initialised");

@@ -4,6 +4,8 @@
 // hostile bytes.
 #pragma once
 
+#include <optional>
+
 #include "http/client.h"
 #include "model/record.h"
 
@@ -27,6 +29,9 @@ struct GuestIdentity {
   std::string user;
   std::string workdir;
   WallTime now;
+  // It goes on from another's memory: the token that its guest daemon knows, in place of which it gets its
+  // own.
+  std::optional<model::Key32> known_token;
 };
 
 // What a guest daemon says about work that only it knows of. Hostile: believed, since it only keeps its own
@@ -53,9 +58,9 @@ class GuestClient {
   void close();
 
  private:
-  Task<Result<http::Answer>> call(const char* method, std::string path, std::string body);
+  Task<Result<http::Answer>> call(const char* method, std::string path, std::string body, std::string token);
   Task<Result<http::Answer>> post(std::string path, std::string body) {
-    return call("POST", std::move(path), std::move(body));
+    return call("POST", std::move(path), std::move(body), token_);
   }
   std::shared_ptr<http::Client> client_;
   std::string token_;  // hex

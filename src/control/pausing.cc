@@ -91,7 +91,7 @@ bool SandboxService::ask_again(const Live& live, const Error& error) {
 }
 
 // Until the runner has said yes or no, or the state's bound has passed.
-Task<Result<void>> SandboxService::rest_in_runner(LivePtr live) {
+Task<Result<wire::Rest>> SandboxService::rest_in_runner(LivePtr live) {
   auto until = clock_.steady_now() + model::bound(model::State::kPausing);
   Steady::duration retry = kFirstRetry;
   while (true) {
@@ -109,15 +109,11 @@ Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   FAULT("pause.rested");
   live->guest->close();
   if (live->ending) co_return ended_meanwhile(live->row.id);
-  if (stopping_) co_return rested;  // the next start finishes it
+  if (stopping_ && !rested) co_return std::move(rested).error();
+  if (stopping_) co_return success();  // the next start finishes it
   if (!rested) co_return co_await undo_pause(live, std::move(rested).error());
   break_off(live);
-  if (!live->row.rests_in_memory) {
-    live->row.slot = 0;
-    live->row.interface.clear();
-    live->row.pid = 0;
-    live->place.release();
-  }
+  if (wire::on_disk(*rested)) leave_slot(*live);
   Step step;
   step.event = "sandbox.paused";
   step.message = pause_message(live->row);
@@ -212,9 +208,24 @@ Task<> SandboxService::recover_pause(LivePtr live) {
 // The row says that it is paused, and the runner lets it run: a resume was undone without the runner.
 Task<> SandboxService::keep_at_rest(LivePtr live) {
   auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory);
-  if (!rested)
+  if (!rested) {
     log::warn("could not bring a paused sandbox to rest",
               {{"id", live->row.id}, {"what", rested.error().message()}});
+    co_return;
+  }
+  if (live->ending || !wire::on_disk(*rested) || live->row.interface.empty()) co_return;
+  leave_slot(*live);
+  if (live->row.state != model::State::kPaused) co_return;  // whoever changes that writes the row
+  auto saved = co_await save(live, Step());
+  if (!saved) log::warn("could not write a row", {{"id", live->row.id}, {"what", saved.error().message()}});
+}
+
+// The runner has taken back all but the disk, and the memory that lies in files.
+void SandboxService::leave_slot(Live& live) {
+  live.row.slot = 0;
+  live.row.interface.clear();
+  live.row.pid = 0;
+  live.place.release();
 }
 
 // The row says that it runs, and the runner has it at rest: a pause was undone without the runner.

@@ -104,6 +104,36 @@ TEST_F(PausingTest, OnItsDiskItHoldsNoPlace) {
   EXPECT_THAT(world_.guests.inits[id].back(), HasSubstr("\"keepEnvironment\":true"));
 }
 
+// Of a tier that puts memory into files.
+TEST_F(PausingTest, WithItsMemoryInFilesItHoldsNoPlaceAndOutlivesTheMachine) {
+  world_.runner.memory_tiers = world_.runner.tiers;
+  std::string id = created();
+  std::uint32_t held = service().quota().held();
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(rest(id), Rest::kSaved);
+  EXPECT_EQ(world_.guests.freezes[id], std::vector<std::string>{R"({"stop":false,"sync":false})"});
+  EXPECT_EQ(service().quota().held(), held - 1);
+  settle();
+  world_.set_boot_id("another boot");
+  crash_and_return();
+  ASSERT_EQ(state(id), State::kPaused);
+  EXPECT_EQ(service().quota().held(), held - 1);
+  ASSERT_TRUE(connect(id).ok());
+  EXPECT_EQ(rest(id), Rest::kRuns);
+  EXPECT_EQ(service().quota().held(), held);
+  EXPECT_EQ(generation(id), 2u);
+}
+
+TEST_F(PausingTest, MemoryInFilesCanBeThrownAway) {
+  world_.runner.memory_tiers = world_.runner.tiers;
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  std::size_t pauses = world_.runner.pauses;
+  ASSERT_TRUE(connect(id, Memory::kLose).ok());
+  EXPECT_EQ(world_.runner.pauses, pauses + 1);
+  EXPECT_EQ(rest(id), Rest::kRuns);
+}
+
 TEST_F(PausingTest, AConnectMayAskForAReboot) {
   std::string id = created();
   ASSERT_TRUE(pause(id).ok());

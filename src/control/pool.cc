@@ -182,7 +182,7 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, P
     live_.erase(live->row.id);
     co_return std::move(ready).error();
   }
-  ready = co_await start_in_runner(live, std::string());
+  ready = co_await start_in_runner(live, std::string(), false);
   FAULT("pool.started");
   if (ready) ready = co_await live->guest->wait_until_up();
   if (ready && !live->ending) ready = co_await move(live, model::State::kReady, Step());

@@ -37,9 +37,11 @@ bool rests_or_turns(model::State state) {
          state == model::State::kResuming;
 }
 
+bool has_slot(const model::SandboxRow& row) { return row.rests_in_memory && !row.interface.empty(); }
+
 // Whether it has a place at all, and since when, its state does not tell.
-bool boots_from_disk(const model::SandboxRow& row) {
-  return row.state == model::State::kResuming && !row.rests_in_memory;
+bool wakes_from_disk(const model::SandboxRow& row) {
+  return row.state == model::State::kResuming && !has_slot(row);
 }
 
 // Whether the process that the list shows as dead is the sandbox's still, whatever moved meanwhile: only a
@@ -57,7 +59,7 @@ Result<void> SandboxService::load() {
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
   std::partition(loaded.sandboxes.begin(), loaded.sandboxes.end(),
-                 [](const auto& stored) { return !boots_from_disk(stored.row); });
+                 [](const auto& stored) { return !wakes_from_disk(stored.row); });
   for (auto& stored : loaded.sandboxes) {
     adopt_loaded(std::move(stored.row), loaded.same_boot);
   }
@@ -69,8 +71,8 @@ Result<void> SandboxService::load() {
 void SandboxService::adopt_place(Live& live) {
   const model::SandboxRow& row = live.row;
   Amounts amounts = amounts_of(row.limits);
-  if (row.state == model::State::kPaused && !row.rests_in_memory) return;
-  if (!boots_from_disk(row)) {
+  if (row.state == model::State::kPaused && !has_slot(row)) return;
+  if (!wakes_from_disk(row)) {
     live.place = quota_->adopt(row.tenant, amounts);
     return;
   }
@@ -82,7 +84,9 @@ void SandboxService::adopt_place(Live& live) {
 void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
   auto live = std::make_shared<Live>(executor_, clock_, std::move(row));
   live->row.owner_epoch = epoch_;
-  bool on_disk = !live->row.rests_in_memory && rests_or_turns(live->row.state);
+  // One that was on its way to rest may have come there.
+  bool on_disk =
+      rests_or_turns(live->row.state) && (!has_slot(live->row) || live->row.state == model::State::kPausing);
   adopt_place(*live);
   live->guest = std::make_shared<GuestClient>(guests_(live->row), live->row.internal_token);
   used_builds_.insert(live->row.build);
@@ -217,13 +221,13 @@ bool SandboxService::agrees(const LivePtr& live, const wire::ListReply& item) {
   switch (live->row.state) {
     case model::State::kPaused:
       if (item.generation > live->row.generation) return false;
-      if (rest == wire::Rest::kRuns || rest == wire::Rest::kStoring) scope_.spawn("rest", keep_at_rest(live));
+      if (rest == wire::Rest::kRuns || wire::on_its_way(rest)) scope_.spawn("rest", keep_at_rest(live));
       return true;
     default:
       if (item.generation != live->row.generation) return false;
       if (rest == wire::Rest::kRuns) return true;
       if (live->row.state != model::State::kRunning) return false;
-      scope_.spawn("rest", follow_rest(live, rest == wire::Rest::kFrozen));
+      scope_.spawn("rest", follow_rest(live, rest != wire::Rest::kStored && rest != wire::Rest::kStoring));
       return true;
   }
 }

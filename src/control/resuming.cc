@@ -78,7 +78,7 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
   while (true) {
     auto pass = co_await starts_.enter(live->row.tenant);
     // A reboot of one that rests in memory: its memory goes first.
-    Result<void> stored = success();
+    Result<wire::Rest> stored = wire::Rest::kStored;
     if (!live->row.rests_in_memory) stored = co_await runner_.pause_sandbox(live->row.id, false);
     Result<wire::StartReply> woken = make_error(Code::kInternal, "");
     if (stored) {
@@ -153,7 +153,7 @@ Task<Result<void>> SandboxService::undo_resume(LivePtr live, Error why) {
   }
   co_await keep_at_rest(live);
   if (live->ending) co_return why;
-  if (!live->row.rests_in_memory) live->place.release();
+  if (!live->row.rests_in_memory || live->row.interface.empty()) live->place.release();
   live->row.deadline = clock_.now();
   Step step;
   step.event = "sandbox.resume_failed";

@@ -223,12 +223,13 @@ Task<Result<wire::StartReply>> RunnerClient::start_sandbox(wire::StartRequest re
 }
 
 // Of whatever generation: the runner may not have heard of the last one.
-Task<Result<void>> RunnerClient::pause_sandbox(std::string sandbox, bool memory) {
+Task<Result<wire::Rest>> RunnerClient::pause_sandbox(std::string sandbox, bool memory) {
   wire::PauseRequest request{};
   request.sandbox.set(sandbox);
   request.memory = memory ? 1 : 0;
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kPause, wire::Type::kDone, kSlow));
-  co_return success();
+  CO_TRY(auto reply,
+         co_await call<wire::PauseReply>(request, wire::Type::kPause, wire::Type::kPauseReply, kSlow));
+  co_return reply.rest;
 }
 
 Task<Result<wire::StartReply>> RunnerClient::resume_sandbox(wire::StartRequest request) {
@@ -304,8 +305,9 @@ Task<Result<void>> RunnerClient::forget_build(std::string build) {
 }
 
 Task<Result<wire::SnapshotReply>> RunnerClient::snapshot(std::string sandbox, std::uint64_t generation,
-                                                         std::string snapshot) {
+                                                         std::string snapshot, bool memory) {
   wire::SnapshotRequest request{};
+  request.memory = memory ? 1 : 0;
   request.sandbox.set(sandbox);
   request.generation = generation;
   request.snapshot.set(snapshot);

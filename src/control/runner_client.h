@@ -42,7 +42,8 @@ class RunnerClient {
   // kDeadline when it does not answer in time. A request whose fate is unknown is settled by the next
   // reconcile.
   Task<Result<wire::StartReply>> start_sandbox(wire::StartRequest request);
-  Task<Result<void>> pause_sandbox(std::string sandbox, bool memory);
+  // How it rests then.
+  Task<Result<wire::Rest>> pause_sandbox(std::string sandbox, bool memory);
   Task<Result<wire::StartReply>> resume_sandbox(wire::StartRequest request);
   Task<Result<wire::StopReply>> stop_sandbox(std::string sandbox, std::uint64_t generation);
   Task<Result<std::vector<wire::ListReply>>> list();
@@ -53,7 +54,7 @@ class RunnerClient {
   Task<Result<void>> network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules);
   Task<Result<void>> forget_build(std::string build);
   Task<Result<wire::SnapshotReply>> snapshot(std::string sandbox, std::uint64_t generation,
-                                             std::string snapshot);
+                                             std::string snapshot, bool memory);
   Task<Result<void>> drop_snapshot(std::string snapshot);
   Task<Result<std::vector<wire::SnapshotListReply>>> list_snapshots();
 

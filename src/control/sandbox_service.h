@@ -236,7 +236,7 @@ class SandboxService final : public Directory {
   Task<Result<Quota::Place>> reserve_place(std::string tenant, Amounts demand);
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
-  Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot);
+  Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot, bool memory);
   Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
@@ -256,11 +256,11 @@ class SandboxService final : public Directory {
   Result<Origin> resolve(const CreateSpec& spec) const;
   Result<Origin> origin_of(const SnapshotPtr& snapshot, const CreateSpec& spec) const;
   Result<void> require_snapshots(const Live& live, bool memory) const;
-  Result<model::Snapshot> describe(const Live& live) const;
+  Result<model::Snapshot> describe(const Live& live, bool memory) const;
   Result<model::TemplateRef> check_name(const SnapshotSpec& spec) const;
   Task<Result<SnapshotView>> snapshot_now(SnapshotSpec spec);
   Task<Result<SnapshotUse>> take_snapshot(LivePtr live, model::Snapshot row, std::string name);
-  Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, std::string snapshot);
+  Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, model::Snapshot snapshot);
   Task<Result<void>> remove_copy(SnapshotPtr snapshot);
   Task<Result<void>> delete_now(SnapshotUse use);
   Task<Result<Children>> fork_now(ForkSpec spec);
@@ -276,11 +276,12 @@ class SandboxService final : public Directory {
   Task<Result<void>> finish_pause(LivePtr live);
   Task<Result<void>> undo_pause(LivePtr live, Error why);
   Task<> keep_at_rest(LivePtr live);
+  static void leave_slot(Live& live);
   Task<> follow_rest(LivePtr live, bool in_memory);
   Task<> recover_pause(LivePtr live);
   void stay_awake(const LivePtr& live, WallTime deadline);
   static bool ask_again(const Live& live, const Error& error);
-  Task<Result<void>> rest_in_runner(LivePtr live);
+  Task<Result<wire::Rest>> rest_in_runner(LivePtr live);
   void conclude(LivePtr live, model::State to, Step step);
   Task<> write_conclusion(LivePtr live, Step step);
   Task<Result<void>> write_result(LivePtr live, model::State to, Step step);

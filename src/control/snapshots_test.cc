@@ -105,6 +105,35 @@ TEST_F(SnapshotsTest, ANameMovesToTheNewest) {
   EXPECT_EQ(take("Not A Name").error().code(), Code::kInvalid);
 }
 
+// The guest daemon in the copied memory knows its parent's token until it is told its own, which is none that
+// anybody else has.
+TEST_F(SnapshotsTest, ChildrenOfMemoryGetTokensOfTheirOwn) {
+  world_.runner.memory_tiers = world_.runner.tiers;
+  restart();  // it is told in the hello
+  std::string parents = world_.guests.tokens[parent_].front();
+  auto children = fork(2, true);
+  ASSERT_TRUE(children.ok()) << children.error().message();
+  EXPECT_EQ(world_.runner.restored, 2u);
+  std::set<std::string> tokens;
+  for (const auto& child : *children) {
+    ASSERT_TRUE(child.ok()) << child.error().message();
+    const std::string& body = world_.guests.inits[(*child)->id].front();
+    std::size_t at = body.find("\"internalToken\":\"");
+    ASSERT_NE(at, std::string::npos) << body;
+    tokens.insert(body.substr(at, 90));
+    EXPECT_EQ(world_.guests.tokens[(*child)->id].front(), parents);
+    EXPECT_EQ(body.find(parents), std::string::npos);
+  }
+  EXPECT_EQ(tokens.size(), 2u);
+  auto kept = take("warm", true);
+  ASSERT_TRUE(kept.ok()) << kept.error().message();
+  EXPECT_TRUE((*kept)->row.memory);
+  restart();
+  auto made = from("warm");
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(world_.guests.tokens[(*made)->id].front(), parents);
+}
+
 TEST_F(SnapshotsTest, MemoryIsRefusedByTheNameOfTheCapability) {
   for (const Error& error : {take("", true).error(), fork(1, true).error()}) {
     EXPECT_EQ(error.word(), "capability_unsupported");

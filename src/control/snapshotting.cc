@@ -44,6 +44,7 @@ Result<SandboxService::Origin> SandboxService::origin_of(const SnapshotPtr& snap
   origin.resolved.base.alias = row.name.empty() ? row.id : row.name;
   origin.resolved.build = row.build;
   origin.resolved.snapshot = row.id;
+  if (row.memory) origin.resolved.memory_token = row.internal_token;
   origin.resolved.demand = demand;
   origin.resolved.tier = row.tier;
   return origin;
@@ -51,16 +52,25 @@ Result<SandboxService::Origin> SandboxService::origin_of(const SnapshotPtr& snap
 
 Result<void> SandboxService::require_snapshots(const Live& live, bool memory) const {
   TRY_VOID(require_tier(live.row.tier));
-  bool disk = (runner_.hello().disk_snapshot_tiers & (1u << static_cast<unsigned>(live.row.tier))) != 0;
+  unsigned bit = 1u << static_cast<unsigned>(live.row.tier);
+  bool disk = (runner_.hello().disk_snapshot_tiers & bit) != 0;
   if (disk && !memory) return {};
+  if (memory && (runner_.hello().memory_tiers & bit) != 0) {
+    if (live.row.state != model::State::kPaused || live.row.rests_in_memory) return {};
+    return make_error(Code::kConflict, "sandbox '{}' was paused without its memory", live.row.id)
+        .with_word("memory_gone")
+        .with_hint("leave memory out for a copy of the disk");
+  }
   return make_error(Code::kUnsupported, "isolation '{}' has no capability {}",
                     model::tier_name(live.row.tier), memory ? "memory_snapshot" : "disk_snapshot")
       .with_word("capability_unsupported")
       .with_hint("leave memory out for a copy of the disk, or ask for a tier that can store memory");
 }
 
-Result<model::Snapshot> SandboxService::describe(const Live& live) const {
+Result<model::Snapshot> SandboxService::describe(const Live& live, bool memory) const {
   model::Snapshot row;
+  row.memory = memory;
+  if (memory) row.internal_token = live.row.internal_token;
   row.tenant = live.row.tenant;
   row.sandbox = live.row.id;
   row.tier = live.row.tier;
@@ -101,7 +111,7 @@ Task<Result<SnapshotView>> SandboxService::snapshot_now(SnapshotSpec spec) {
   CO_TRY(LivePtr live, find_settled(spec.tenant, spec.sandbox));
   CO_TRY_VOID(require_snapshots(*live, spec.memory));
   CO_TRY(model::TemplateRef ref, check_name(spec));
-  CO_TRY(model::Snapshot row, describe(*live));
+  CO_TRY(model::Snapshot row, describe(*live, spec.memory));
   row.name_space = ref.name_space;
   row.tag = ref.tag;
   CO_TRY(SnapshotUse use, co_await take_snapshot(live, std::move(row), ref.alias));
@@ -112,7 +122,7 @@ Task<Result<SnapshotView>> SandboxService::snapshot_now(SnapshotSpec spec) {
 Task<Result<SnapshotUse>> SandboxService::take_snapshot(LivePtr live, model::Snapshot row, std::string name) {
   CO_TRY(SnapshotUse use, co_await snapshots_.begin(std::move(row)));
   FAULT("snapshot.row_written");
-  auto copied = co_await copy_disk(live, use.entry()->row.id);
+  auto copied = co_await copy_disk(live, use.entry()->row);
   FAULT("snapshot.copied");
   Result<void> done = success();
   if (copied) {
@@ -135,7 +145,7 @@ Task<Result<SnapshotUse>> SandboxService::take_snapshot(LivePtr live, model::Sna
 }
 
 // One copy of a sandbox at a time; the others wait.
-Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, std::string snapshot) {
+Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, model::Snapshot snapshot) {
   while (live->copying && !live->ending) co_await live->changed.wait();
   if (live->ending) {
     co_return make_error(Code::kNotFound, "sandbox '{}' ended before its disk was copied", live->row.id)
@@ -151,7 +161,8 @@ Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, std::s
     Live& live;
   } copying(*live);
   auto pass = co_await copies_.enter(live->row.tenant);
-  auto copied = co_await runner_.snapshot(live->row.id, live->row.generation, std::move(snapshot));
+  auto copied =
+      co_await runner_.snapshot(live->row.id, live->row.generation, std::move(snapshot.id), snapshot.memory);
   if (!copied && copied.error().code() == Code::kNotFound && live->ending) {
     co_return make_error(Code::kNotFound, "sandbox '{}' ended while its disk was copied", live->row.id)
         .with_word("sandbox_not_found");
@@ -212,7 +223,7 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
     co_return make_error(Code::kInvalid, "count: must be 1 to {}", kMaxChildren).with_word("invalid_field");
   CO_TRY(LivePtr live, find_settled(spec.tenant, spec.sandbox));
   CO_TRY_VOID(require_snapshots(*live, spec.memory));
-  CO_TRY(model::Snapshot row, describe(*live));
+  CO_TRY(model::Snapshot row, describe(*live, spec.memory));
   row.is_fork = true;
   auto forking = std::make_shared<Forking>(executor_, spec.count);
   forking->spec.tenant = spec.tenant;
@@ -235,6 +246,7 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   forking->spec.keep_environment = true;
   CO_TRY(SnapshotUse use, co_await take_snapshot(live, std::move(row), std::string()));
   forking->resolved.snapshot = use.entry()->row.id;
+  if (spec.memory) forking->resolved.memory_token = use.entry()->row.internal_token;
   for (std::size_t i = 0; i < spec.count; ++i) scope_.spawn("fork child", fork_child(forking, i));
   while (forking->left > 0 && !stopping_) co_await forking->done.wait();
   FAULT("fork.children_made");

@@ -19,6 +19,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t kRandomBytes = 32;
+constexpr std::size_t kTokenDigits = 64;
 constexpr std::int64_t kClockToleranceMs = 100;
 
 // KERNEL: only RNDADDENTROPY counts the bytes as entropy, and it needs CAP_SYS_ADMIN (random(4)). A plain
@@ -34,7 +35,11 @@ void add_entropy(const std::string& random) {
     std::array<char, kRandomBytes> bytes;
   } pool = {static_cast<int>(random.size() * 8), static_cast<int>(random.size()), {}};
   std::memcpy(pool.bytes.data(), random.data(), random.size());
-  if (::ioctl(fd.get(), RNDADDENTROPY, &pool) == 0) return;
+  if (::ioctl(fd.get(), RNDADDENTROPY, &pool) == 0) {
+    ::ioctl(fd.get(), RNDRESEEDCRNG,
+            0);  // at once, not when the kernel would: a copy must not go on as its twin
+    return;
+  }
   auto written = write_full(fd.get(), random);
   if (!written.ok()) log::warn("cannot mix random bytes in", {{"why", written.error().message()}});
 }
@@ -91,8 +96,12 @@ Result<InitRequest> parse_init(std::string_view text) {
   out.random = fields.bytes("random");
   out.host_name = fields.text("hostname");
   out.keep_environment = fields.boolean("keepEnvironment");
+  out.internal_token = fields.text("internalToken");
   if (!out.random.empty() && out.random.size() != kRandomBytes)
     fields.fail("random", fmt::format("must be {} bytes in base64", kRandomBytes));
+  bool hex = out.internal_token.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!out.internal_token.empty() && (!hex || out.internal_token.size() != kTokenDigits))
+    fields.fail("internalToken", fmt::format("must be {} hexadecimal digits", kTokenDigits));
   if (!settings.workdir.empty() && settings.workdir.front() != '/')
     fields.fail("workdir", "must be an absolute path");
   if (out.host_name.size() > 64) fields.fail("hostname", "must have at most 64 characters");
@@ -108,7 +117,9 @@ Result<InitRequest> parse_init(std::string_view text) {
 Task<> serve_init(Guest& guest, Exchange& exchange) {
   auto text = co_await exchange.read_all(kMaxInitBytes);
   Result<InitRequest> request = text.ok() ? parse_init(*text) : Result<InitRequest>(text.error());
-  if (request.ok() && request->settings.generation < guest.settings.generation)
+  // A child that goes on from its parent's memory counts its own generations.
+  bool child = request.ok() && !request->internal_token.empty();
+  if (request.ok() && !child && request->settings.generation < guest.settings.generation)
     request = make_error(Code::kConflict, "generation {} is older than the present {}",
                          request->settings.generation, guest.settings.generation);
   if (!request.ok()) {
@@ -129,6 +140,7 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
   } else {
     keep_environment(guest.options.kept_file, request->settings.environment);
   }
+  if (child) guest.options.internal_token = std::move(request->internal_token);
   guest.settings = std::move(request->settings);
   guest.processes.release_clocks();
   http::ResponseHead head;

@@ -15,6 +15,7 @@ struct InitRequest {
   std::string random;                   // 32 bytes for the kernel's pool
   std::string host_name;
   bool keep_environment = false;  // instead of what `settings` has
+  std::string internal_token;     // hex, its own: the one that it knows is that of its parent
 };
 Result<InitRequest> parse_init(std::string_view text);
 

@@ -43,6 +43,19 @@ TEST_F(GuestServer, InitSetsIdentityAndEnvironment) {
     EXPECT_THAT(output, HasSubstr(line));
 }
 
+// It goes on from its parent's memory, where that was of generation 5.
+TEST_F(GuestServer, AChildTakesATokenOfItsOwn) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  EXPECT_EQ(call("POST", "/init", internal, R"({"generation":5,"envs":{"A":"5"}})").head.status, 204);
+  std::string own(64, 'c');
+  EXPECT_EQ(call("POST", "/init", internal, R"({"internalToken":"short"})").head.status, 400);
+  std::string told = fmt::format(R"({{"generation":1,"keepEnvironment":true,"internalToken":"{}"}})", own);
+  EXPECT_EQ(call("POST", "/init", internal, told).head.status, 204);
+  EXPECT_EQ(call("POST", "/init", internal, told).head.status, 404);
+  http::Headers new_one{{"x-atoll-internal", own}};
+  EXPECT_EQ(call("POST", "/init", new_one, R"({"generation":1,"keepEnvironment":true})").head.status, 204);
+}
+
 TEST_F(GuestServer, AnOlderGenerationIsRefused) {
   http::Headers internal{{"x-atoll-internal", kInternal}};
   EXPECT_EQ(call("POST", "/init", internal, R"({"generation":5,"envs":{"A":"5"}})").head.status, 204);

@@ -169,7 +169,7 @@ bool valid_uuid(std::string_view text);
 // How far the making or the removal of a snapshot has come. Only ready ones can be used.
 enum class SnapshotState : std::uint8_t { kCreating = 1, kReady, kDeleting };
 
-// A stored copy of a sandbox's disk.
+// A stored copy of a sandbox's disk, and memory.
 struct Snapshot {
   std::string id;
   std::string tenant;
@@ -178,7 +178,9 @@ struct Snapshot {
   std::string name_space;  // as given; part of the name that is shown
   std::string name;        // empty: none
   std::string tag;
-  std::string sandbox;  // that it was made of
+  std::string sandbox;     // that it was made of
+  bool memory = false;     // with its processes
+  Key32 internal_token{};  // that the guest daemon in this memory knows, until it is told another
   Tier tier = Tier::kContainer;
   std::string alias;  // of the template
   Build build;        // that lies below the disk, with the limits of the sandbox

@@ -33,10 +33,10 @@ enum class Type : std::uint16_t {
   kNetwork = 6,   // NetworkRequest -> Done: replace the egress rules of one sandbox
   kCapacity = 7,  // CapacityRequest -> Done: how many slots and disks to keep ready
   kForget = 8,    // BuildRef -> Done: drop the runner's open handle of a template build
-  kPause = 9,     // PauseRequest -> Done: bring a sandbox to rest
+  kPause = 9,     // PauseRequest -> PauseReply: bring a sandbox to rest
   kResume = 10,   // StartRequest -> StartReply: wake it again, under a new generation
 
-  kSnapshot = 11,       // SnapshotRequest -> SnapshotReply: store a copy of a sandbox's disk
+  kSnapshot = 11,       // SnapshotRequest -> SnapshotReply: store a copy of a sandbox's disk, and memory
   kDropSnapshot = 12,   // SnapshotRef -> Done: remove a stored copy; one that is not there is fine
   kListSnapshots = 13,  // Empty -> one SnapshotListReply per copy, then one with last = 1 and no snapshot
 
@@ -52,6 +52,7 @@ enum class Type : std::uint16_t {
   kSnapshotReply = 107,
   kSnapshotListReply = 108,
   kUsageReply = 109,
+  kPauseReply = 110,
   // events
   kExited = 201,  // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
 };
@@ -121,6 +122,7 @@ struct HelloReply {
   std::uint8_t cgroup_mode;          // 1, 2, 3 = version 1, hybrid, version 2
   std::uint8_t landlock_abi;         // 0 when absent
   std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
+  std::uint8_t memory_tiers;         // bit (1 << Tier): those whose memory can be stored in files
   HostFeatures features;             // as the runner found them when it started
   // By Tier: the check that failed, where the tier was looked for and is not usable.
   Text<256> obstacle[kTiers];
@@ -135,7 +137,8 @@ struct StartRequest {
   Text<24> snapshot;  // the disk starts as a copy of this one, made on the same build; empty: a fresh disk
   std::uint8_t tier;
   std::uint8_t internet;  // initial egress: 1 = policy open, 0 = closed
-  std::uint8_t pad[2];
+  std::uint8_t memory;    // 1: goes on with the memory of `snapshot`, and the guest daemon with its token
+  std::uint8_t pad;
   std::uint32_t cpu_millis;
   std::uint32_t processes;
   std::uint32_t open_files;
@@ -185,6 +188,18 @@ enum class Rest : std::uint8_t {
   kFrozen = 1,   // paused in memory: processes, slot, disk and cgroup are held
   kStoring = 2,  // on its way to kStored; never seen from outside unless that failed
   kStored = 3,   // paused on disk: nothing runs, only the disk is held
+  kSaving = 4,   // on its way to kSaved; never seen from outside unless that failed
+  kSaved = 5,    // paused with its memory in files: nothing runs, disk and files are held
+};
+constexpr bool on_disk(Rest rest) { return rest == Rest::kStored || rest == Rest::kSaved; }
+constexpr bool on_its_way(Rest rest) { return rest == Rest::kStoring || rest == Rest::kSaving; }
+
+// How it rests now. After kStored and kSaved it has no slot any more.
+struct PauseReply {
+  Header header;
+  Status status;
+  Rest rest;
+  std::uint8_t pad[7];
 };
 
 struct ListReply {
@@ -263,7 +278,9 @@ struct SnapshotRequest {
   Header header;
   Text<24> sandbox;
   std::uint64_t generation;
-  Text<24> snapshot;  // chosen by control
+  Text<24> snapshot;    // chosen by control
+  std::uint8_t memory;  // 1: with what is in its memory
+  std::uint8_t pad[7];
 };
 
 // What a copy came to.
@@ -271,7 +288,7 @@ struct SnapshotReply {
   Header header;
   Status status;
   std::uint64_t disk_bytes;    // of the disk
-  std::uint64_t stored_bytes;  // that the copy takes; shared ones count
+  std::uint64_t stored_bytes;  // that the copy takes, with its memory; shared ones count
   std::uint32_t still_us;      // how long the sandbox stood still
   std::uint32_t total_us;
 };

@@ -151,18 +151,30 @@ Result<Disk> DiskPool::name(Ready ready, const std::string& sandbox) {
   return std::move(ready.disk);
 }
 
-Result<Disk> DiskPool::lease_copy(const std::string& sandbox, int image) {
+Result<DiskPool::Ready> DiskPool::copy(int image) {
   Ready ready;
   ready.path = fmt::format("{}/copy-{}{}", directory_, next_number(), kSuffix);
   TRY(sys::Fd target, sys::open_file(ready.path, O_RDWR | O_CREAT | O_EXCL, 0600));
   Result<void> copied = copy_sparse(image, target.get(), {.keep_reserve = true});
   FAULT("runner.disk.after_copy");
-  Result<Disk> disk = copied.ok() ? reopen_disk(ready.path) : Result<Disk>(std::move(copied).error());
+  if (copied.ok()) return ready;
+  ::unlink(ready.path.c_str());
+  return std::move(copied).error();
+}
+
+Result<Disk> DiskPool::lease_copy(const std::string& sandbox, int image) {
+  TRY(Ready ready, copy(image));
+  Result<Disk> disk = reopen_disk(ready.path);
   if (!disk.ok()) {
     ::unlink(ready.path.c_str());
     return std::move(disk).error();
   }
   ready.disk = std::move(*disk);
+  return name(std::move(ready), sandbox);
+}
+
+Result<Disk> DiskPool::lease_closed_copy(const std::string& sandbox, int image) {
+  TRY(Ready ready, copy(image));
   return name(std::move(ready), sandbox);
 }
 

@@ -46,6 +46,8 @@ class DiskPool {
   Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes, Journal journal = Journal::kNo);
   // The same with the content of `image`, which has this size.
   Result<Disk> lease_copy(const std::string& sandbox, int image);
+  // The same, not mounted.
+  Result<Disk> lease_closed_copy(const std::string& sandbox, int image);
   // Waits until the kernel has let go of the image of a sandbox that has ended, and writes it out.
   Result<void> settle(const std::string& sandbox, Millis timeout);
   // The disk of a sandbox that was settled. Refused when it was not: it may be torn.
@@ -65,6 +67,7 @@ class DiskPool {
   };
   void run();
   Result<Ready> make(std::uint64_t bytes, Journal journal);
+  Result<Ready> copy(int image);
   Result<Disk> name(Ready ready, const std::string& sandbox);
   std::uint64_t next_number();
   Result<std::string> template_for(std::uint64_t bytes, Journal journal);

@@ -12,8 +12,17 @@ Error unsupported(model::Tier tier, std::string_view capability) {
 Result<void> Driver::pause(const Running&) { return unsupported(tier(), "pause"); }
 Result<void> Driver::resume(const Running&) { return unsupported(tier(), "pause"); }
 Result<void> Driver::sync(const Running&) { return unsupported(tier(), "disk_snapshot"); }
-Result<Started> Driver::restore(const StartSpec&, Leases&, StepTimes&) {
-  return unsupported(tier(), "disk_snapshot");
+Result<void> Driver::still(const Running& running) {
+  TRY_VOID(pause(running));
+  Result<void> written = sync(running);
+  if (!written.ok()) TRY_VOID(resume(running));
+  return written;
+}
+Result<void> Driver::save(const Running&, const std::string&) {
+  return unsupported(tier(), "memory_snapshot");
+}
+Result<Started> Driver::restore(const StartSpec&, Leases&, const std::string&, StepTimes&) {
+  return unsupported(tier(), "memory_snapshot");
 }
 
 }  // namespace atl::runner

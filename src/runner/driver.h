@@ -21,9 +21,9 @@
 namespace atl::runner {
 
 struct Capabilities {
-  bool pause = false;  // in memory, holding its slot and cgroup
-  bool memory_snapshot = false;
-  bool disk_snapshot = false;  // pause() and sync() together make a disk image that can be copied
+  bool pause = false;            // in memory, holding its slot and cgroup
+  bool memory_snapshot = false;  // save() and restore(): a pause that keeps the memory puts it into files
+  bool disk_snapshot = false;    // still() makes a disk image that can be copied
   bool fork = false;
   // The guest's own kernel writes the file system of the disk, so this host must never mount it again. It has
   // a journal: stop() ends that kernel wherever it is.
@@ -44,6 +44,7 @@ struct StartSpec {
   model::Limits limits;
   std::array<std::uint8_t, 32> internal_token{};
   std::uint64_t launch_id = 0;  // ours; names this start in reports of the launcher
+  bool as_child = false;        // it goes on from another's memory or disk: it gets names of its own
 };
 
 // What a start may use. The service owns it and takes it back when the start fails.
@@ -87,7 +88,23 @@ class Driver {
   virtual Result<void> resume(const Running& running);
   // Writes to the disk image what the kernel holds of the sandbox's files. Blocking.
   virtual Result<void> sync(const Running& running);
-  virtual Result<Started> restore(const StartSpec& spec, Leases& leases, StepTimes& times);
+  // Comes to rest with everything on the disk image, until resume(). As pause() otherwise.
+  virtual Result<void> still(const Running& running);
+
+  // Of tiers with memory_snapshot. What must be the same for a stored memory to be read here: release of the
+  // runtime, processor, and the like, as text for people of less than 96 bytes. Constant once the tier is
+  // offered.
+  virtual std::string runtime() const { return {}; }
+  // Stores memory and devices in `folder`, an empty directory that only root enters, in files of the driver's
+  // choice, not synced. Afterwards the sandbox stands still, with everything else on its disk image, until
+  // resume() or stop(). Blocking, bounded by kSaveBound. On error it runs as before.
+  virtual Result<void> save(const Running& running, const std::string& folder);
+  // A start from what save() has put into `folder`, which was found to be whole and of runtime(); the disk is
+  // the one of that moment, or its copy. What comes back stands still and has changed nothing; resume() lets
+  // it go on, with the time and random numbers of its own before any program of it runs. The files stay as
+  // they are; their names may go before resume(). On error nothing of it runs any more.
+  virtual Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
+                                  StepTimes& times);
   // Ends all processes, resting ones too, and waits for the kernel to say so; kDeadline when one did not go
   // within kStopBound.
   virtual Result<void> stop(const Running& running) = 0;
@@ -98,6 +115,7 @@ class Driver {
 inline constexpr Millis kStartBound{10'000};
 inline constexpr Millis kStopBound{5'000};
 inline constexpr Millis kPauseBound{5'000};
+inline constexpr Millis kSaveBound{20'000};
 
 // The refusal of a capability that a tier does not have.
 Error unsupported(model::Tier tier, std::string_view capability);

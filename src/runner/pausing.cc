@@ -19,6 +19,19 @@ Error not_paused(const std::string& id) {
 
 }  // namespace
 
+MemoryManifest manifest_of(const Record& record, const Driver& driver) {
+  MemoryManifest manifest;
+  manifest.sandbox = record.sandbox;
+  manifest.generation = record.generation;
+  manifest.build = record.build;
+  manifest.tier = record.tier;
+  manifest.cpu_millis = record.cpu_millis;
+  manifest.memory_bytes = record.memory_bytes;
+  manifest.disk_bytes = record.disk_bytes;
+  manifest.runtime.set(driver.runtime());
+  return manifest;
+}
+
 Result<void> Service::set_rest(Sandbox& sandbox, wire::Rest rest) {
   Record changed = sandbox.record;
   changed.rest = rest;
@@ -27,9 +40,9 @@ Result<void> Service::set_rest(Sandbox& sandbox, wire::Rest rest) {
   return success();
 }
 
-wire::Done Service::pause(const wire::PauseRequest& request) {
-  auto reply = reply_to<wire::Done>(request.header, wire::Type::kDone);
-  Result<void> result = pause_sandbox(request);
+wire::PauseReply Service::pause(const wire::PauseRequest& request) {
+  auto reply = reply_to<wire::PauseReply>(request.header, wire::Type::kPauseReply);
+  Result<void> result = pause_sandbox(request, reply);
   if (!result.ok()) {
     log::warn("sandbox not paused", {{"id", request.sandbox.str()}, {"error", result.error().message()}});
   }
@@ -37,27 +50,37 @@ wire::Done Service::pause(const wire::PauseRequest& request) {
   return finished(reply, result);
 }
 
-// May be repeated: what is at rest already stays so. One that rests in memory can still be sent to its disk.
-Result<void> Service::pause_sandbox(const wire::PauseRequest& request) {
+// May be repeated: what is at rest already stays so. One that rests with its memory can still be sent to its
+// disk.
+Result<void> Service::pause_sandbox(const wire::PauseRequest& request, wire::PauseReply& reply) {
   std::string id = request.sandbox.str();
   TRY(Held held, hold(id, request.generation));
-  const SandboxPtr& sandbox = held.sandbox;
-  if (sandbox->copying) return being_copied(id);
-  wire::Rest rest = sandbox->record.rest;
+  Sandbox& sandbox = *held.sandbox;
+  if (sandbox.copying) return being_copied(id);
+  wire::Rest rest = sandbox.record.rest;
   bool memory = request.memory != 0;
   if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) {
     return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
         .with_word("memory_gone");
   }
-  if (rest == wire::Rest::kStored) return success();
-  if (sandbox->ended && rest != wire::Rest::kStoring) {
+  if (sandbox.ended && !wire::on_disk(rest) && !wire::on_its_way(rest)) {
     return make_error(Code::kConflict, "sandbox {} has ended", id).with_word("agent_lost");
   }
-  Driver* driver = driver_of(sandbox->record.tier);
+  Driver* driver = driver_of(sandbox.record.tier);
   if (driver == nullptr) return not_here(id);
-  if (!memory) return store(*sandbox);
-  if (!driver->capabilities().pause) return unsupported(driver->tier(), "pause");
-  return freeze(*sandbox, *driver);
+  Result<void> done = success();
+  if (rest == wire::Rest::kSaved && !memory) {
+    done = forget_memory(sandbox);
+  } else if (!wire::on_disk(rest) && !memory) {
+    done = store(sandbox, wire::Rest::kStored);
+  } else if (!wire::on_disk(rest) && driver->capabilities().memory_snapshot) {
+    done = save(sandbox, *driver);
+  } else if (!wire::on_disk(rest)) {
+    if (!driver->capabilities().pause) return unsupported(driver->tier(), "pause");
+    done = freeze(sandbox, *driver);
+  }
+  reply.rest = sandbox.record.rest;
+  return done;
 }
 
 Result<void> Service::freeze(Sandbox& sandbox, Driver& driver) {
@@ -70,14 +93,52 @@ Result<void> Service::freeze(Sandbox& sandbox, Driver& driver) {
   return paused;
 }
 
-// Ends all processes, keeps the disk and gives the rest back. When a step fails the sandbox is neither
-// running nor stored; the request may be repeated, and stop works.
-Result<void> Service::store(Sandbox& sandbox) {
+// Memory to files, then as store(). Until the files are whole it can go on where it stands.
+Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
+  if (sandbox.record.rest == wire::Rest::kSaving && parts_.memories.has(sandbox.id))
+    return store(sandbox, wire::Rest::kSaved);
+  if (sandbox.ended)
+    return make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
+  TRY_VOID(set_rest(sandbox, wire::Rest::kSaving));
+  FAULT("runner.save.after_record");
+  Running running{sandbox.id, sandbox.record.pid, sandbox.pidfd.get()};
+  MemoryManifest manifest = manifest_of(sandbox.record, driver);
+  Result<std::string> folder = parts_.memories.begin(sandbox.id);
+  Result<void> saved = folder.ok() ? driver.save(running, *folder) : Result<void>(std::move(folder).error());
+  FAULT("runner.save.after_save");
+  if (saved.ok()) {
+    saved = parts_.memories.keep(sandbox.id, manifest);
+    if (!saved.ok()) TRY_VOID(driver.resume(running));
+  }
+  FAULT("runner.save.after_keep");
+  if (saved.ok()) return store(sandbox, wire::Rest::kSaved);
+  parts_.memories.drop(sandbox.id);
+  TRY_VOID(set_rest(sandbox, wire::Rest::kRuns));
+  return saved;
+}
+
+// It rests on its disk alone from here on.
+Result<void> Service::forget_memory(Sandbox& sandbox) {
+  Record changed = sandbox.record;
+  changed.rest = wire::Rest::kStored;
+  TRY_VOID(parts_.stored.write(changed));
+  FAULT("runner.forget.after_record");
+  sandbox.record = changed;
+  parts_.memories.drop(sandbox.id);
+  return success();
+}
+
+// Ends all processes, keeps the disk and gives the rest back; `result`: kStored, or kSaved where the memory
+// is in its files. When a step fails the sandbox is neither running nor stored; the request may be repeated,
+// and stop works.
+Result<void> Service::store(Sandbox& sandbox, wire::Rest result) {
   sandbox.phase = Phase::kStopping;
-  TRY_VOID(set_rest(sandbox, wire::Rest::kStoring));
+  bool saved = result == wire::Rest::kSaved;
+  TRY_VOID(set_rest(sandbox, saved ? wire::Rest::kSaving : wire::Rest::kStoring));
   FAULT("runner.store.after_record");
   TRY_VOID(let_go(sandbox, KeepDisk::kYes));
-  sandbox.record.rest = wire::Rest::kStored;
+  if (!saved) parts_.memories.drop(sandbox.id);
+  sandbox.record.rest = result;
   sandbox.ended = true;
   sandbox.phase = Phase::kStored;
   return success();
@@ -110,7 +171,7 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   }
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return not_here(id);
-  if (record.rest == wire::Rest::kStored) {
+  if (wire::on_disk(record.rest)) {
     if (obstacles_.contains(driver->tier())) return no_tier(record.tier);
     StepTimes times{};
     TRY(SandboxPtr booted, boot_stored(sandbox, request, *driver, times));
@@ -167,7 +228,8 @@ Result<Service::SandboxPtr> Service::boot_stored(const SandboxPtr& sandbox, cons
   // Back to rest. What could not be taken back is tried again by the next pause or stop.
   if (!fresh->has_slot) fresh->record = sandbox->record;
   fresh->record.generation = fresh->generation;
-  Result<void> rests = store(*fresh);
+  Result<void> rests =
+      store(*fresh, parts_.memories.has(fresh->id) ? wire::Rest::kSaved : wire::Rest::kStored);
   if (!rests.ok())
     log::error("failed resume left something", {{"id", fresh->id}, {"error", rests.error().message()}});
   return std::move(launched).error();

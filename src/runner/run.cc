@@ -61,6 +61,7 @@ Result<void> make_directories(const Options& options) {
   TRY_VOID(sys::ensure_directory(options.data_dir + "/disks", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/stored", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/snapshots", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/memory", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
@@ -147,6 +148,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   RecordStore records(options.run_dir + "/sandboxes");
   RecordStore stored(options.data_dir + "/stored", sys::Durable::kYes);
   SnapshotStore snapshots(options.data_dir + "/snapshots");
+  MemoryStore memories(options.data_dir + "/memory");
   Firewall firewall(options.instance, options.slots, options.egress_port);
   SlotPool slots(options.slots, launcher);
   DiskPool disks(options.data_dir + "/disks");
@@ -167,6 +169,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                    *cgroups,
                    records,
                    snapshots,
+                   memories,
                    stored,
                    {&driver, &gvisor, &microvm},
                    landlock_abi});

@@ -165,6 +165,7 @@ wire::HelloReply Service::hello() const {
     auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
     reply.tiers |= bit;
     if (driver->capabilities().disk_snapshot) reply.disk_snapshot_tiers |= bit;
+    if (driver->capabilities().memory_snapshot) reply.memory_tiers |= bit;
   }
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
@@ -266,6 +267,7 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   std::string id = request.sandbox.str();
   Steady::time_point mark = Steady::now();
   sandbox.record.tier = request.tier;
+  TRY(std::string memory, find_memory(request, driver, stored));
   Leases leases;
   TRY(leases.slot, parts_.slots.lease(kSlotWait));
   FAULT("runner.start.after_slot");
@@ -285,14 +287,61 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
                                                 request.cpu_millis, request.processes + overhead.processes}));
   FAULT("runner.start.after_cgroup");
   times[wire::kStepCgroup] = us_since(mark);
-  TRY(Started started, driver.start(spec_of(request, sandbox.launch_id), leases, times));
+  StartSpec spec = spec_of(request, sandbox.launch_id);
+  Result<Started> result =
+      memory.empty() ? driver.start(spec, leases, times) : driver.restore(spec, leases, memory, times);
+  TRY(Started started, std::move(result));
   sandbox.pidfd = std::move(started.pidfd);
   sandbox.record.pid = started.pid;
   sandbox.record.start_ticks = started.start_ticks;
   TRY_VOID(parts_.records.write(sandbox.record));
   FAULT("runner.start.after_complete");
+  if (!memory.empty()) return go_on(driver, sandbox, stored);
   if (stored != nullptr) parts_.stored.remove(id);
   return success();
+}
+
+// From the first step of its programs on its disk is not the one of its stored memory any more: that is void
+// before, and it is whole again when nothing has run. A runner that dies in between finds the process, and
+// the record of it, and lets it go on (takeover.cc).
+Result<void> Service::go_on(Driver& driver, Sandbox& sandbox, const Record* stored) {
+  if (stored != nullptr) {
+    TRY_VOID(parts_.memories.spend(sandbox.id));
+    FAULT("runner.restore.after_spent");
+  }
+  Result<void> goes = driver.resume({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()});
+  FAULT("runner.restore.after_resume");
+  if (stored == nullptr) return goes;
+  if (!goes.ok()) {
+    TRY_VOID(driver.stop({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()}));
+    TRY_VOID(parts_.memories.give_back(sandbox.id));
+    return goes;
+  }
+  parts_.stored.remove(sandbox.id);
+  parts_.memories.drop(sandbox.id);
+  return success();
+}
+
+Result<std::string> Service::find_memory(const wire::StartRequest& request, const Driver& driver,
+                                         const Record* stored) {
+  MemoryWanted wanted;
+  wanted.build = request.build.str();
+  wanted.tier = request.tier;
+  wanted.cpu_millis = request.cpu_millis;
+  wanted.memory_bytes = request.memory_bytes;
+  wanted.disk_bytes = request.disk_bytes;
+  wanted.runtime = driver.runtime();
+  std::string folder;
+  if (stored != nullptr && stored->rest == wire::Rest::kSaved) {
+    wanted.sandbox = request.sandbox.str();
+    folder = parts_.memories.folder(wanted.sandbox);
+  } else if (request.memory != 0 && !request.snapshot.str().empty()) {
+    folder = parts_.snapshots.memory_of(request.snapshot.str());
+  }
+  if (folder.empty()) return folder;
+  if (!driver.capabilities().memory_snapshot) return unsupported(driver.tier(), "memory_snapshot");
+  TRY_VOID(parts_.memories.checks().require(folder, wanted));
+  return folder;
 }
 
 Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Driver& driver,
@@ -310,6 +359,7 @@ Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Driver
   const SnapshotManifest& manifest = opened.manifest;
   bool fits = manifest.build.str() == request.build.str() && manifest.tier == request.tier &&
               manifest.disk_bytes == disk_size(request.disk_bytes);
+  if (fits && guest_disk) return parts_.disks.lease_closed_copy(id, opened.image.get());
   if (fits) return parts_.disks.lease_copy(id, opened.image.get());
   return make_error(Code::kConflict, "snapshot {} was made with another template, tier or disk size",
                     snapshot)
@@ -335,12 +385,13 @@ Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   if (keep == KeepDisk::kYes) {
     TRY_VOID(parts_.disks.settle(id, kRemoveWait));
     Record stored = sandbox.record;
-    stored.rest = wire::Rest::kStored;
+    stored.rest = stored.rest == wire::Rest::kSaving ? wire::Rest::kSaved : wire::Rest::kStored;
     stored.pid = 0;
     TRY_VOID(parts_.stored.write(stored));
   } else {
     parts_.disks.remove(id);
     parts_.stored.remove(id);
+    parts_.memories.drop(id);
   }
   FAULT("runner.stop.after_disk");
   if (sandbox.has_slot) {
@@ -410,7 +461,7 @@ bool Service::describe(const std::string& id, wire::ListReply& reply) const {
   Result<Held> held = hold(id, 0);
   if (!held.ok()) return false;
   const Record& record = held->sandbox->record;
-  bool stored = record.rest == wire::Rest::kStored || record.rest == wire::Rest::kStoring;
+  bool stored = wire::on_disk(record.rest) || wire::on_its_way(record.rest);
   if (record.pid == 0 && !stored) return false;
   reply.status.ok = 1;
   reply.alive = held->sandbox->ended && !stored ? 0 : 1;
@@ -483,7 +534,7 @@ Result<void> Service::set_network(const wire::NetworkRequest& request) {
   Record changed = sandbox->record;
   changed.set_rules(rules);
   // First the record: a runner that dies in between puts the new rules in force when it comes back.
-  RecordStore& records = changed.rest == wire::Rest::kStored ? parts_.stored : parts_.records;
+  RecordStore& records = wire::on_disk(changed.rest) ? parts_.stored : parts_.records;
   TRY_VOID(records.write(changed));
   FAULT("runner.network.after_record");
   sandbox->record = changed;

@@ -26,6 +26,7 @@
 #include "runner/records.h"
 #include "runner/slots.h"
 #include "runner/snapshots.h"
+#include "runner/stored_memory.h"
 #include "sys/cgroup.h"
 
 namespace atl::runner {
@@ -38,6 +39,7 @@ struct Parts {
   sys::Cgroups& cgroups;
   RecordStore& records;
   SnapshotStore& snapshots;
+  MemoryStore& memories;
   RecordStore& stored;  // of sandboxes that rest on disk: these outlive the machine
   std::vector<Driver*> drivers;
   int landlock_abi = 0;
@@ -72,7 +74,7 @@ class Service {
   std::size_t count() const;  // of those that hold a slot
 
  private:
-  // kStopping and kStored: the end of PID 1 is our doing.
+  // kStopping and kStored (with or without memory): the end of PID 1 is our doing.
   enum class Phase { kStarting, kLive, kStopping, kStored };
   struct Sandbox {
     Sandbox(std::string sandbox_id, std::uint64_t its_generation, std::uint64_t launch)
@@ -110,7 +112,7 @@ class Service {
   model::wire::Done network(const model::wire::NetworkRequest& request);
   model::wire::Done capacity(const model::wire::CapacityRequest& request);
   model::wire::Done forget(const model::wire::BuildRef& request);
-  model::wire::Done pause(const model::wire::PauseRequest& request);
+  model::wire::PauseReply pause(const model::wire::PauseRequest& request);
   model::wire::StartReply resume(const model::wire::StartRequest& request, Steady::time_point arrived);
 
   Result<void> start_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
@@ -127,19 +129,27 @@ class Service {
   Result<void> let_go(Sandbox& sandbox, KeepDisk keep);
   Result<Disk> lease_disk(const model::wire::StartRequest& request, const Driver& driver,
                           const Record* stored);
+  // Where the memory is with which a start goes on, found whole and usable here; empty: it boots.
+  Result<std::string> find_memory(const model::wire::StartRequest& request, const Driver& driver,
+                                  const Record* stored);
+  Result<void> go_on(Driver& driver, Sandbox& sandbox, const Record* stored);
   // snapshotting.cc
   model::wire::SnapshotReply snapshot(const model::wire::SnapshotRequest& request);
   model::wire::Done drop_snapshot(const model::wire::SnapshotRef& request);
   void list_snapshots(const model::wire::Empty& request, const Send& send) const;
   Result<void> take_snapshot(const model::wire::SnapshotRequest& request, model::wire::SnapshotReply& reply);
   struct CopySource;
-  Result<CopySource> begin_copy(const std::string& id, std::uint64_t generation) const;
-  Result<void> copy_still(const CopySource& source, int target, std::uint32_t& still_us) const;
+  Result<CopySource> begin_copy(const model::wire::SnapshotRequest& request) const;
+  Result<void> come_to_rest(const CopySource& source, const SnapshotStore::Draft& draft) const;
+  Result<void> copy_still(const CopySource& source, const SnapshotStore::Draft& draft,
+                          std::uint32_t& still_us) const;
   static void end_copy(Sandbox& sandbox);
   // pausing.cc
-  Result<void> pause_sandbox(const model::wire::PauseRequest& request);
+  Result<void> pause_sandbox(const model::wire::PauseRequest& request, model::wire::PauseReply& reply);
   Result<void> freeze(Sandbox& sandbox, Driver& driver);
-  Result<void> store(Sandbox& sandbox);
+  Result<void> save(Sandbox& sandbox, Driver& driver);
+  Result<void> store(Sandbox& sandbox, model::wire::Rest result);
+  Result<void> forget_memory(Sandbox& sandbox);
   Result<void> resume_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
                               model::wire::StartReply& reply);
   Result<void> thaw(Sandbox& sandbox, const model::wire::StartRequest& request, Driver& driver);
@@ -151,6 +161,7 @@ class Service {
   Result<void> take_over_record(const Record& record, bool has_stored);
   void take_over_stored(const Record& record);
   Result<void> take_over_rest(Sandbox& sandbox);
+  Result<void> take_over_saving(Sandbox& sandbox, Driver* driver);
   Result<void> sweep_groups();
   Result<Held> insert(const std::string& id, std::uint64_t generation);
   Result<SandboxPtr> find(const std::string& id, std::uint64_t generation) const;

@@ -34,6 +34,8 @@ Reply finished(Reply reply, const Result<void>& result) {
 
 // The refusal of what must not happen to a sandbox while its disk is copied.
 Error being_copied(const std::string& id);
+// What is said of a memory that is stored now.
+MemoryManifest manifest_of(const Record& record, const Driver& driver);
 // What a request may ask for.
 Result<void> check(const wire::StartRequest& request);
 

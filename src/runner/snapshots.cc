@@ -21,6 +21,7 @@ using sys::Fd;
 
 constexpr char kImage[] = "disk.img";
 constexpr char kManifest[] = "manifest";
+constexpr char kMemory[] = "memory";
 
 Error refused(const std::string& id, std::string_view why) {
   return make_error(Code::kConflict, "snapshot {} cannot be used: {}", id, why)
@@ -63,6 +64,7 @@ Result<void> SnapshotStore::sweep() {
 }
 
 Result<void> SnapshotStore::remove_folder(const std::string& path) const {
+  TRY_VOID(remove_memory(path + "/" + kMemory));
   for (const char* name : {kImage, kManifest}) {
     if (::unlink((path + "/" + name).c_str()) != 0 && errno != ENOENT)
       return Error::from_errno(errno, fmt::format("remove {}/{}", path, name));
@@ -98,8 +100,13 @@ std::string SnapshotStore::Draft::path(const char* file) const {
   return store_->draft_path(id_) + "/" + file;
 }
 
-Result<void> SnapshotStore::Draft::finish(SnapshotManifest& manifest) {
-  TRY_VOID(settle_image(path(kImage)));
+Result<std::string> SnapshotStore::Draft::memory() const {
+  TRY_VOID(sys::ensure_directory(path(kMemory), 0700));
+  return path(kMemory);
+}
+
+Result<void> SnapshotStore::Draft::finish(SnapshotManifest& manifest, Repair repair) {
+  if (repair == Repair::kYes) TRY_VOID(settle_image(path(kImage)));
   manifest.snapshot.set(id_);
   struct stat info{};
   if (::fstat(image_.get(), &info) != 0) return Error::from_errno(errno, "ask for the size of a disk");
@@ -108,6 +115,10 @@ Result<void> SnapshotStore::Draft::finish(SnapshotManifest& manifest) {
   TRY(manifest.content, digest_image(image_.get()));
   TRY_VOID(sync_file(image_.get(), path(kImage)));
   TRY(manifest.stored_bytes, stored_bytes(image_.get()));
+  if (manifest.memory != 0) {
+    TRY(std::uint64_t memory, memory_bytes(path(kMemory)));
+    manifest.stored_bytes += memory;
+  }
   manifest.manifest = digest_of(manifest);
   TRY_VOID(write_manifest(manifest));
   FAULT("runner.snapshot.after_manifest");

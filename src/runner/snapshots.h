@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stored copies of disks: `<directory>/<snapshot>/{disk.img,manifest}`. One that is there under its name is
-// whole: it is written under a name that starts with a dot, synced, and then renamed
+// Stored copies of disks, and memory: `<directory>/<snapshot>/{disk.img,manifest,memory/}`. One that is there
+// under its name is whole: it is written under a name that starts with a dot, synced, and then renamed
 // (docs/decisions/0081-snapshots.md).
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "model/runner_protocol.h"
 #include "runner/image_copy.h"
+#include "runner/stored_memory.h"
 #include "sys/fd.h"
 
 namespace atl::runner {
@@ -31,7 +32,8 @@ struct SnapshotManifest {
   std::uint64_t generation = 0;     // of that one
   model::wire::Text<40> build{};    // of the template that lies below the disk
   std::uint8_t tier = 0;
-  std::uint8_t pad[7]{};
+  std::uint8_t memory = 0;  // 1: there is one (stored_memory.h)
+  std::uint8_t pad[6]{};
   std::uint64_t disk_bytes = 0;
   std::uint64_t stored_bytes = 0;
   std::int64_t created_ms = 0;
@@ -56,8 +58,12 @@ class SnapshotStore {
     Draft& operator=(Draft&&) = delete;
     ~Draft();
     int image() const { return image_.get(); }  // empty, to be filled by copy_sparse()
-    // Checks and syncs the copy, and gives it its name. Completes `manifest`.
-    Result<void> finish(SnapshotManifest& manifest);
+    // An empty folder for memory; made by the first call.
+    Result<std::string> memory() const;
+    // Syncs the copy, and gives it its name. Completes `manifest`. `repair`: puts the file system in order,
+    // which takes a program of root that reads it.
+    enum class Repair : bool { kNo, kYes };
+    Result<void> finish(SnapshotManifest& manifest, Repair repair);
 
    private:
     std::string path(const char* file) const;
@@ -77,6 +83,8 @@ class SnapshotStore {
   // kNotFound when there is none, kConflict when it is not what it was when it was made. Reads the whole
   // image, unless this process has done so and nothing has touched it since.
   Result<Opened> open(const std::string& id);
+  // Where its memory is, if it has one.
+  std::string memory_of(const std::string& id) const { return path(id) + "/memory"; }
   // Removes it; one that is not there is fine. A start that reads it goes on.
   Result<void> drop(const std::string& id);
 

@@ -34,7 +34,9 @@ struct Service::CopySource {
   Driver& driver;
   Running running;
   wire::Rest rest;
+  bool memory;
   SnapshotManifest manifest;
+  MemoryManifest memory_manifest;
 };
 
 wire::SnapshotReply Service::snapshot(const wire::SnapshotRequest& request) {
@@ -52,13 +54,20 @@ Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::
   std::string snapshot = request.snapshot.str();
   if (!model::valid_snapshot_id(snapshot)) return make_error(Code::kInvalid, "not the id of a snapshot");
   TRY(SnapshotStore::Draft draft, parts_.snapshots.begin(snapshot));
-  TRY(CopySource source, begin_copy(request.sandbox.str(), request.generation));
+  TRY(CopySource source, begin_copy(request));
   FAULT("runner.snapshot.begun");
-  Result<void> copied = copy_still(source, draft.image(), reply.still_us);
+  Result<void> copied = copy_still(source, draft, reply.still_us);
   end_copy(*source.sandbox);
   FAULT("runner.snapshot.after_copy");
   TRY_VOID(std::move(copied));
-  TRY_VOID(draft.finish(source.manifest));
+  if (source.memory) {
+    TRY(std::string folder, draft.memory());
+    TRY_VOID(seal_memory(folder, source.memory_manifest));
+  }
+  // What a guest's own kernel has written is read by no program of root, and it came to rest whole.
+  using Repair = SnapshotStore::Draft::Repair;
+  bool guest_disk = source.driver.capabilities().guest_disk;
+  TRY_VOID(draft.finish(source.manifest, guest_disk ? Repair::kNo : Repair::kYes));
   reply.disk_bytes = source.manifest.disk_bytes;
   reply.stored_bytes = source.manifest.stored_bytes;
   reply.total_us = us_since(begin);
@@ -66,24 +75,38 @@ Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::
 }
 
 // From here to end_copy() the sandbox neither comes to rest nor wakes nor goes away.
-Result<Service::CopySource> Service::begin_copy(const std::string& id, std::uint64_t generation) const {
-  TRY(Held held, hold(id, generation));
+Result<Service::CopySource> Service::begin_copy(const wire::SnapshotRequest& request) const {
+  std::string id = request.sandbox.str();
+  TRY(Held held, hold(id, request.generation));
   Sandbox& sandbox = *held.sandbox;
   const Record& record = sandbox.record;
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return make_error(Code::kNotFound, "sandbox {} is not here", id);
   if (sandbox.copying) return being_copied(sandbox.id);
-  if (record.rest == wire::Rest::kStoring || (sandbox.ended && record.rest != wire::Rest::kStored))
+  if (wire::on_its_way(record.rest) || (sandbox.ended && !wire::on_disk(record.rest)))
     return make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
+  bool memory = request.memory != 0;
   if (!driver->capabilities().disk_snapshot) return unsupported(driver->tier(), "disk_snapshot");
+  if (memory && !driver->capabilities().memory_snapshot)
+    return unsupported(driver->tier(), "memory_snapshot");
+  if (memory && record.rest == wire::Rest::kStored) {
+    return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
+        .with_word("memory_gone");
+  }
   SnapshotManifest manifest;
   manifest.sandbox = record.sandbox;
   manifest.generation = record.generation;
   manifest.build = record.build;
   manifest.tier = record.tier;
+  manifest.memory = request.memory != 0 ? 1 : 0;
   sandbox.copying = true;
-  return CopySource{
-      held.sandbox, *driver, {sandbox.id, record.pid, sandbox.pidfd.get()}, record.rest, manifest};
+  return CopySource{held.sandbox,
+                    *driver,
+                    {sandbox.id, record.pid, sandbox.pidfd.get()},
+                    record.rest,
+                    memory,
+                    manifest,
+                    manifest_of(record, *driver)};
 }
 
 void Service::end_copy(Sandbox& sandbox) {
@@ -94,19 +117,32 @@ void Service::end_copy(Sandbox& sandbox) {
   sandbox.copied.notify_all();
 }
 
+// Memory first, if that is wanted: it brings the sandbox to a standstill.
+Result<void> Service::come_to_rest(const CopySource& source, const SnapshotStore::Draft& draft) const {
+  if (source.rest == wire::Rest::kSaved && source.memory) {
+    TRY(std::string folder, draft.memory());
+    return link_memory(parts_.memories.folder(source.sandbox->id), folder);
+  }
+  if (source.rest == wire::Rest::kFrozen) return source.driver.sync(source.running);
+  if (source.rest != wire::Rest::kRuns) return success();
+  if (!source.memory) return source.driver.still(source.running);
+  TRY(std::string folder, draft.memory());
+  return source.driver.save(source.running, folder);
+}
+
 // What is on the disk when it stands still was put there before, so that little is left to write in that
 // time.
-Result<void> Service::copy_still(const CopySource& source, int target, std::uint32_t& still_us) const {
+Result<void> Service::copy_still(const CopySource& source, const SnapshotStore::Draft& draft,
+                                 std::uint32_t& still_us) const {
   const Sandbox& sandbox = *source.sandbox;
   TRY(sys::Fd image, parts_.disks.open_image(sandbox.id, O_RDONLY));
-  bool stored = source.rest == wire::Rest::kStored, runs = source.rest == wire::Rest::kRuns;
+  bool stored = wire::on_disk(source.rest), runs = source.rest == wire::Rest::kRuns;
   if (!stored) TRY_VOID(source.driver.sync(source.running));
   Steady::time_point begin = Steady::now();
-  if (runs) TRY_VOID(source.driver.pause(source.running));
+  TRY_VOID(come_to_rest(source, draft));
   FAULT("runner.snapshot.still");
-  Result<void> copied = stored ? success() : source.driver.sync(source.running);
   CopyBounds bounds{begin + kStillBound, &sandbox.stop_wanted, true};
-  if (copied.ok()) copied = copy_sparse(image.get(), target, bounds);
+  Result<void> copied = copy_sparse(image.get(), draft.image(), bounds);
   // Its disk is taken apart when it ends, and is then not what it was at one moment.
   if (copied.ok() && !stored && sandbox.ended)
     copied = make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");

@@ -33,6 +33,7 @@ Result<std::set<std::string>> Service::take_over() {
     kept.insert(id);
     if (sandbox->has_slot) rules[sandbox->record.slot] = sandbox->record.rules();
   }
+  TRY_VOID(parts_.memories.sweep(kept));
   TRY_VOID(parts_.firewall.install(std::move(rules)));
   FAULT("runner.sweep.after_rules");
   return kept;
@@ -54,12 +55,22 @@ void Service::take_over_stored(const Record& record) {
 
 // The record says how it is to stand; an earlier runner may have died between the word and the deed.
 Result<void> Service::take_over_rest(Sandbox& sandbox) {
-  if (sandbox.record.rest == model::wire::Rest::kStoring) return store(sandbox);
+  using model::wire::Rest;
+  if (sandbox.record.rest == Rest::kStoring) return store(sandbox, Rest::kStored);
   Driver* driver = driver_of(sandbox.record.tier);
+  if (sandbox.record.rest == Rest::kSaving) return take_over_saving(sandbox, driver);
   if (sandbox.ended || driver == nullptr || !driver->capabilities().pause) return success();
   Running running{sandbox.id, sandbox.record.pid, sandbox.pidfd.get()};
   bool frozen = sandbox.record.rest == model::wire::Rest::kFrozen;
   return frozen ? driver->pause(running) : driver->resume(running);
+}
+
+// With its files whole it is finished. Else it goes on where it stands, and whoever asked asks again.
+Result<void> Service::take_over_saving(Sandbox& sandbox, Driver* driver) {
+  if (parts_.memories.has(sandbox.id)) return store(sandbox, model::wire::Rest::kSaved);
+  if (sandbox.ended || driver == nullptr) return success();
+  TRY_VOID(driver->resume({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()}));
+  return set_rest(sandbox, model::wire::Rest::kRuns);
 }
 
 Result<void> Service::take_over_record(const Record& record, bool has_stored) {
@@ -72,7 +83,9 @@ Result<void> Service::take_over_record(const Record& record, bool has_stored) {
     // Only intended: control never heard of it.
     log::info("removing a half-started sandbox", {{"id", record.sandbox.str()}});
     sandbox->ended = true;
-    return has_stored ? store(*sandbox) : end(*sandbox);
+    if (!has_stored) return end(*sandbox);
+    return store(*sandbox,
+                 parts_.memories.has(sandbox->id) ? model::wire::Rest::kSaved : model::wire::Rest::kStored);
   }
   Result<sys::Fd> process = sys::open_same_process(record.pid, record.start_ticks);
   sandbox->ended = !process.ok();
@@ -82,7 +95,12 @@ Result<void> Service::take_over_record(const Record& record, bool has_stored) {
   log::info(sandbox->ended ? "sandbox ended while no runner was there" : "sandbox adopted",
             {{"id", record.sandbox.str()}, {"pid", record.pid}, {"slot", record.slot}});
   // Once it runs again, what is on its disk changes: the record of how it rested is void.
-  if (has_stored && record.rest != model::wire::Rest::kStoring) parts_.stored.remove(record.sandbox.str());
+  if (has_stored && !model::wire::on_its_way(record.rest)) {
+    // It ended before it went on.
+    if (sandbox->ended && parts_.memories.has(sandbox->id)) return store(*sandbox, model::wire::Rest::kSaved);
+    parts_.stored.remove(record.sandbox.str());
+    parts_.memories.drop(record.sandbox.str());
+  }
   return take_over_rest(*sandbox);
 }
 

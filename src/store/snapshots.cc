@@ -37,6 +37,11 @@ Result<model::Snapshot> read_row(const Statement& row) {
   out.created_at = {row.integer(21)};
   out.build.created_at = out.created_at;
   out.build.idle_timeout = Millis(row.integer(22));
+  out.memory = row.integer(23) != 0;
+  std::string token = row.text(24);
+  if (out.memory && token.size() != out.internal_token.size())
+    return make_error(Code::kCorrupt, "snapshot {} has no token", out.id);
+  if (out.memory) std::copy(token.begin(), token.end(), out.internal_token.begin());
   return out;
 }
 
@@ -48,7 +53,7 @@ Result<std::vector<model::Snapshot>> load_snapshots(Connection& db) {
       db.prepare(
           "SELECT id, tenant, state, is_fork, name_space, name, tag, sandbox, tier, build, template, alias,"
           " user, workdir, envs, memory_bytes, cpu_millis, processes, open_files, disk_bytes, stored_bytes,"
-          " created_at, idle_timeout_ms FROM snapshots ORDER BY created_at, id"));
+          " created_at, idle_timeout_ms, memory, internal_token FROM snapshots ORDER BY created_at, id"));
   while (true) {
     TRY(bool more, rows.step());
     if (!more) return out;
@@ -60,12 +65,15 @@ Result<std::vector<model::Snapshot>> load_snapshots(Connection& db) {
 // Its name comes with update_snapshot(), so that the one that has it keeps it until this one is ready.
 Result<void> insert_snapshot(Connection& db, const model::Snapshot& row) {
   const model::Build& build = row.build;
-  TRY_VOID(db.run("INSERT INTO snapshots VALUES (?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id,
+  // Of no use without memory, so it is not kept.
+  std::string_view bytes(reinterpret_cast<const char*>(row.internal_token.data()), row.internal_token.size());
+  Blob token{row.memory ? bytes : std::string_view()};
+  TRY_VOID(db.run("INSERT INTO snapshots VALUES (?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id,
                   row.tenant, static_cast<int>(row.state), row.is_fork, row.name_space, row.tag, row.sandbox,
                   static_cast<int>(row.tier), build.id, build.template_id, row.alias, build.user,
                   build.workdir, encode_map(build.envs), build.limits.memory_bytes, build.limits.cpu_millis,
                   build.limits.processes, build.limits.open_files, build.limits.disk_bytes, row.stored_bytes,
-                  row.created_at.ms, build.idle_timeout.count()));
+                  row.created_at.ms, build.idle_timeout.count(), row.memory, token));
   return {};
 }
 

@@ -41,7 +41,8 @@ class FakeGuests {
   int init_status = 204;
   bool hold_init = false;
   bool unreachable = false;
-  std::map<std::string, std::vector<std::string>> inits;  // bodies by sandbox
+  std::map<std::string, std::vector<std::string>> inits;   // bodies by sandbox
+  std::map<std::string, std::vector<std::string>> tokens;  // that came with them
   int freeze_status = 204;
   std::map<std::string, std::vector<std::string>> freezes;
   int activity_status = 200;
@@ -74,6 +75,7 @@ class FakeGuests {
       while (hold_init) co_await released_.wait();
       --waiting;
       if (body) inits[id].push_back(*body);
+      tokens[id].push_back(std::string(exchange.request().headers.find("x-atoll-internal").value_or("")));
       head.status = init_status;
     }
     if (exchange.request().path() == "/freeze") {

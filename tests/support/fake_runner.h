@@ -48,6 +48,7 @@ class FakeRunner {
   bool down = false;  // connecting fails
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
+  std::uint8_t memory_tiers = 0;  // their memory goes to files at a pause
   model::HostFeatures features{};
   std::uint64_t memory_used = 10 << 20;
   std::map<model::Tier, std::string> obstacles;
@@ -89,7 +90,9 @@ class FakeRunner {
 
   std::map<std::string, Entry> entries;
   std::map<std::string, std::string> copies;    // stored disks: id, and of which sandbox
+  std::set<std::string> with_memory;            // ids of copies
   std::vector<std::string> started_from;        // ids of copies, in the order of the starts
+  std::size_t restored = 0;                     // starts that went on with memory
   std::size_t most_entries = 0;                 // at one instant
   std::map<std::string, std::uint64_t> cpu_us;  // that a sandbox is said to have used
   std::size_t usages = 0;                       // requests for that
@@ -194,6 +197,7 @@ class FakeRunner {
     out.features = features;
     for (const auto& [tier, why] : obstacles) out.obstacle[static_cast<std::size_t>(tier)].set(why);
     out.disk_snapshot_tiers = tiers;
+    out.memory_tiers = memory_tiers;
     return out;
   }
 
@@ -213,6 +217,7 @@ class FakeRunner {
     if (found == entries.end()) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
     if (out.status.ok == 0) return out;
     copies[request.snapshot.str()] = request.sandbox.str();
+    if (request.memory == 1) with_memory.insert(request.snapshot.str());
     out.disk_bytes = 4096ull << 20;
     out.stored_bytes = 7 << 20;
     return out;
@@ -252,6 +257,7 @@ class FakeRunner {
       return out;
     }
     if (!snapshot.empty()) started_from.push_back(snapshot);
+    if (request.memory == 1) ++restored;
     if (entries.count(id)) {
       refuse(out.status, make_error(Code::kExists, "sandbox {} exists", id));
       return out;
@@ -274,7 +280,7 @@ class FakeRunner {
   }
 
   void count_entries() {
-    auto held = [](const auto& entry) { return entry.second.rest != wire::Rest::kStored; };
+    auto held = [](const auto& entry) { return !wire::on_disk(entry.second.rest); };
     auto now = static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), held));
     most_entries = std::max(most_entries, now);
   }
@@ -292,16 +298,22 @@ class FakeRunner {
     return out;
   }
 
-  wire::Done pause(const wire::Header& header, const wire::PauseRequest& request) {
-    auto out = reply<wire::Done>(header, wire::Type::kDone);
+  wire::PauseReply pause(const wire::Header& header, const wire::PauseRequest& request) {
+    auto out = reply<wire::PauseReply>(header, wire::Type::kPauseReply);
     if (out.status.ok == 0) return out;
     auto found = entries.find(request.sandbox.str());
     if (found == entries.end()) {
       refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
-    } else if (found->second.rest != wire::Rest::kStored) {
-      found->second.rest = request.memory == 1 ? wire::Rest::kFrozen : wire::Rest::kStored;
+      return out;
+    }
+    Entry& entry = found->second;
+    if (!wire::on_disk(entry.rest) || (entry.rest == wire::Rest::kSaved && request.memory == 0)) {
+      bool files = (memory_tiers & (1u << static_cast<unsigned>(entry.tier))) != 0;
+      wire::Rest kept = files ? wire::Rest::kSaved : wire::Rest::kFrozen;
+      entry.rest = request.memory == 1 ? kept : wire::Rest::kStored;
       ++pauses;
     }
+    out.rest = entry.rest;
     return out;
   }
 
@@ -314,7 +326,7 @@ class FakeRunner {
       return out;
     }
     Entry& entry = found->second;
-    if (entry.rest == wire::Rest::kStored) entry.slot = static_cast<std::uint32_t>(++started);
+    if (wire::on_disk(entry.rest)) entry.slot = static_cast<std::uint32_t>(++started);
     entry.rest = wire::Rest::kRuns;
     entry.generation = request.generation;
     ++resumes;

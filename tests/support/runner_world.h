@@ -264,13 +264,13 @@ class World {
     return client.receive<wire::StopReply>(wire::Type::kStopReply);
   }
   enum class Memory : bool { kLost, kKept };
-  static std::optional<wire::Done> pause_sandbox(WireClient& client, const std::string& sandbox,
-                                                 Memory memory) {
+  static std::optional<wire::PauseReply> pause_sandbox(WireClient& client, const std::string& sandbox,
+                                                       Memory memory) {
     wire::PauseRequest request{};
     request.sandbox.set(sandbox);
     request.memory = memory == Memory::kKept ? 1 : 0;
     client.send(request, wire::Type::kPause);
-    return client.receive<wire::Done>(wire::Type::kDone);
+    return client.receive<wire::PauseReply>(wire::Type::kPauseReply);
   }
   static std::optional<wire::StartReply> resume_sandbox(WireClient& client, const std::string& sandbox,
                                                         std::uint64_t generation) {
