@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Minter: the tokens of credentials that are exchanged at an endpoint. Each is fetched once, however many
+// requests want it, and a refresh token that the endpoint has replaced is on disk before anything else
+// happens: one that is used twice, or lost, ends the account's access (docs/decisions/0118-minting.md).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "async/scope.h"
+#include "gateway/vault/exchange.h"
+#include "gateway/vault/vault.h"
+
+namespace atl::gateway::vault {
+
+// Sends a request to a token endpoint, by the gateway's own way upstream. It must come to an end by itself.
+using Fetch = std::function<Task<Result<TokenAnswer>>(TokenRequest request)>;
+// A token to put into a request (apply.h). Shared and immutable.
+using TokenPtr = std::shared_ptr<const Locked>;
+
+// Use from one loop. Call stop() before it goes.
+class Minter {
+ public:
+  static constexpr auto kMargin = std::chrono::seconds(60);  // a token is renewed this long before its end
+  static constexpr auto kPause = std::chrono::seconds(2);    // after an exchange that failed
+  static constexpr auto kAuthorizeWithin = std::chrono::minutes(10);
+  static constexpr std::size_t kMaxAuthorizations = 64;
+
+  // `vault` must outlive this.
+  Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock);
+
+  // A token that is good for kMargin at least where the endpoint gives such ones. While it cannot be renewed,
+  // the one at hand is good to its end. kDenied, word "oauth_invalid_grant" or "authorization_needed", when a
+  // person has to authorize it (again). Cancelling the caller does not stop an exchange.
+  Task<Result<TokenPtr>> token(CredentialPtr credential);
+  // An upstream has refused `token`: the next caller gets a new one.
+  void reject(const Credential& credential, const TokenPtr& token);
+  // The secret was removed.
+  void forget(const std::string& secret_id);
+
+  // Authorization code: where a person's browser goes; then what came back from there.
+  struct Authorization {
+    std::string url;
+    std::string state;
+  };
+  Result<Authorization> begin_authorization(CredentialPtr credential);
+  // kNotFound for a state that is not awaited (any more): each works once.
+  Task<Result<void>> finish_authorization(std::string state, std::string code);
+
+  // Device: what a person does; then, every interval_s seconds, whether it was done.
+  Task<Result<DeviceCode>> begin_device(CredentialPtr credential);
+  enum class DeviceState : bool { kWaiting, kDone };
+  Task<Result<DeviceState>> poll_device(CredentialPtr credential);
+
+  // Waits for exchanges that are under way; none is cut off.
+  Task<> stop();
+
+ private:
+  struct Slot {
+    explicit Slot(async::Executor executor) : changed(std::move(executor)) {}
+    std::uint64_t version = 0;
+    TokenPtr access;
+    Locked refresh;
+    WallTime expires;
+    bool loaded = false;
+    bool saved = true;  // false: what is here is not on disk, so nobody may use it
+    bool busy = false;
+    std::uint64_t rounds = 0;  // exchanges that have ended
+    std::optional<Error> failed;
+    WallTime retry_at;
+    async::Event changed;
+  };
+  using SlotPtr = std::shared_ptr<Slot>;
+  struct Pending {
+    CredentialPtr credential;
+    Secret verifier;  // or the device code
+    WallTime expires;
+  };
+
+  SlotPtr slot_of(const Credential& credential);
+  bool good(const Slot& slot, Millis margin) const;
+  Task<> renew(SlotPtr slot, CredentialPtr credential);
+  Task<Result<void>> exchange(SlotPtr slot, CredentialPtr credential);
+  Task<Result<void>> load(SlotPtr slot, CredentialPtr credential);
+  Result<TokenRequest> request_for(const Slot& slot, const Credential& credential) const;
+  void keep(Slot& slot, Tokens tokens) const;
+  Task<Result<void>> save(SlotPtr slot, CredentialPtr credential);
+  Task<Result<void>> adopt(CredentialPtr credential, TokenRequest request);
+  void note_failure(Slot& slot, Error error) const;
+  void drop_late_authorizations();
+
+  async::Executor executor_;
+  Vault& vault_;
+  Fetch fetch_;
+  const Clock& clock_;
+  async::Scope scope_;
+  bool stopping_ = false;
+  std::unordered_map<std::string, SlotPtr> slots_;    // by secret; bounded by the secrets
+  std::unordered_map<std::string, Pending> pending_;  // by state
+  std::unordered_map<std::string, Pending> devices_;  // by secret
+};
+
+}  // namespace atl::gateway::vault
