@@ -26,6 +26,7 @@ struct Changes {
   std::vector<std::string> remove_headers;  // lower case; what `headers` sets is removed too
 };
 
+// A credential and the request that it goes into.
 struct ApplyInput {
   const Credential& credential;
   const http::RequestHead& request;  // as it came from the sandbox; its authority is the canonical one

@@ -38,13 +38,6 @@ bool is_plain(std::string_view path) {
   return true;
 }
 
-bool path_matches(const Binding& binding, std::string_view path) {
-  std::string_view prefix = binding.path_prefix;
-  if (prefix == "/") return true;
-  if (!is_plain(path) || !path.starts_with(prefix)) return false;
-  return prefix.ends_with('/') || path.size() == prefix.size() || path[prefix.size()] == '/';
-}
-
 bool sandbox_matches(const Binding& binding, const BindingRequest& request) {
   if (binding.tenant != request.tenant) return false;
   if (binding.sandboxes.empty() && binding.templates.empty()) return true;
@@ -55,7 +48,7 @@ bool matches(const Binding& binding, const BindingRequest& request) {
   return sandbox_matches(binding, request) && binding.host.matches(request.host) &&
          binding.port == request.port && (request.secure || binding.cleartext) &&
          (binding.methods.empty() || holds(binding.methods, request.method)) &&
-         path_matches(binding, request.path);
+         path_is_within(request.path, binding.path_prefix);
 }
 
 // Greater is more specific.
@@ -92,6 +85,12 @@ Places read_places(Fields& fields) {
 }
 
 }  // namespace
+
+bool path_is_within(std::string_view path, std::string_view prefix) {
+  if (prefix == "/") return true;
+  if (!is_plain(path) || !path.starts_with(prefix)) return false;
+  return prefix.ends_with('/') || path.size() == prefix.size() || path[prefix.size()] == '/';
+}
 
 Result<Binding> parse_binding(const json::object& text) {
   Fields fields(text);

@@ -23,6 +23,7 @@ struct Places {
   bool any() const { return !headers.empty() || !query.empty() || path || !body.empty(); }
 };
 
+// One rule of who may have a credential.
 struct Binding {
   std::string id;  // "bnd_..."
   std::string tenant;
@@ -45,6 +46,10 @@ struct Binding {
 // ["/a/b"]}}. Unknown fields are refused.
 Result<Binding> parse_binding(const boost::json::object& text);
 boost::json::object write_binding(const Binding& binding);
+
+// True when `path` (percent-encoded, without a query) is `prefix` or below it, by whole segments, for every
+// server. A path that servers read in different ways ("..", "%2f", "//", a backslash) is only below "/".
+bool path_is_within(std::string_view path, std::string_view prefix);
 
 // What a binding is chosen by. `host` and `port` are those of the one authority of the request: the one that
 // is dialled (names/authority.h).

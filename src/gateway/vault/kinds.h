@@ -76,9 +76,11 @@ struct JwtKind {
   int lifetime_s = 300;
 };
 
+// One of them.
 using Kind = std::variant<PlainKind, HeaderKind, BearerKind, BasicKind, QueryKind, SigV4Kind, OAuthKind,
                           TlsClientKind, GithubAppKind, JwtKind>;
 
+// The kind, and what all kinds have.
 struct Config {
   Kind kind;
   // Headers of the request that are removed too, when this credential goes in; lower case. `authorization`

@@ -18,6 +18,7 @@ inline constexpr std::size_t kKeyBytes = 32;
 // one: a row that somebody has put in the place of another does not open.
 std::string place(std::initializer_list<std::string_view> parts);
 
+// The nonce, the sealed bytes and their tag.
 std::string seal(const Locked& key, std::string_view place, std::string_view secret);
 // kCorrupt when the bytes were not sealed with this key for this place, or have changed.
 Result<Locked> unseal(const Locked& key, std::string_view place, std::string_view sealed);

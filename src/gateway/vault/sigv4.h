@@ -23,6 +23,7 @@ struct SigV4Request {
   std::string payload_hash;  // hexadecimal SHA-256 of the body, or one of the words that S3 takes instead
 };
 
+// With which key, and for which place and time.
 struct SigV4Scope {
   std::string access_key_id;
   std::string region;
