@@ -24,6 +24,8 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 # By name and not by path, so that a static program gets the archive and others the shared library.
 set_property(TARGET PkgConfig::SODIUM PROPERTY INTERFACE_LINK_LIBRARIES sodium)
 set_property(TARGET PkgConfig::ZLIB PROPERTY INTERFACE_LINK_LIBRARIES z)
+# Its -pthread would not fit the shared precompiled headers; Threads::Threads says what is needed.
+set_property(TARGET PkgConfig::RE2 PROPERTY INTERFACE_COMPILE_OPTIONS "")
 
 # fmt is compiled once, here: the distribution ships no static library, and the guest daemon is static.
 add_library(atoll_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)

@@ -176,4 +176,19 @@ bool may_be_opened(AddressClass kind) {
   }
 }
 
+bool names_openable(const Cidr& block) {
+  static const auto kRanges = [] {
+    std::vector<Cidr> out;
+    for (const Range4& range : kRanges4) {
+      if (may_be_opened(range.kind)) out.emplace_back(IpAddress::v4(range.base), range.prefix);
+    }
+    for (const auto& [range, kind] : ranges6()) {
+      if (may_be_opened(kind)) out.push_back(range);
+    }
+    return out;
+  }();
+  return std::any_of(kRanges.begin(), kRanges.end(),
+                     [&](const Cidr& range) { return range.contains(block); });
+}
+
 }  // namespace atl::gateway

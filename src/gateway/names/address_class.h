@@ -41,5 +41,8 @@ std::vector<IpAddress> carried_addresses(const IpAddress& address);
 // True when a tenant's rule that names a block may open addresses of this kind. Never so for those that lead
 // to this machine, to other sandboxes or to a cloud's keys.
 bool may_be_opened(AddressClass kind);
+// True when the whole block lies in one range of such addresses: "10.0.0.0/8" does, "0.0.0.0/0" does not, so
+// nobody opens them by the way.
+bool names_openable(const Cidr& block);
 
 }  // namespace atl::gateway

@@ -171,5 +171,13 @@ TEST(AddressClass, OnlyKindsThatLeadNowhereNearCanBeOpened) {
     EXPECT_FALSE(may_be_opened(classify(ip(text)))) << text;
 }
 
+TEST(AddressClass, OnlyABlockInsideAPrivateRangeNamesIt) {
+  for (const char* text : {"10.0.0.0/8", "10.1.2.3/32", "192.168.7.0/24", "fd12::/16", "203.0.113.0/24"})
+    EXPECT_TRUE(names_openable(block(text))) << text;
+  for (const char* text : {"0.0.0.0/0", "::/0", "8.0.0.0/6", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+                           "198.18.0.0/15", "8.8.8.8/32", "fe80::/10", "f000::/4"})
+    EXPECT_FALSE(names_openable(block(text))) << text;
+}
+
 }  // namespace
 }  // namespace atl::gateway

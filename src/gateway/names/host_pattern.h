@@ -19,7 +19,7 @@ class HostPattern {
   bool is_address() const { return std::holds_alternative<Cidr>(value_); }
   const Cidr& block() const {
     return std::get<Cidr>(value_);
-  }                       // only when is_address(); one address is a /32 or /128
+  }  // only when is_address(); one address is a /32 or /128
   bool any_name() const;  // "*"
   bool matches(const Host& host) const;
   bool matches_name(std::string_view canonical_name) const;

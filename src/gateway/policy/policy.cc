@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/policy/policy.h"
+
+#include <algorithm>
+
+#include "gateway/names/address_class.h"
+#include "gateway/policy/judge.h"
+
+namespace atl::gateway::policy {
+namespace {
+
+std::optional<IpAddress> address_of(const ConnectionFacts& facts) {
+  if (facts.authority.host.is_address()) return facts.authority.host.address();
+  return facts.address;
+}
+
+std::string what_of(const RequestFacts& facts) {
+  return fmt::format("{} {}", facts.method, facts.at.authority.text());
+}
+
+Refusal refused_by(const Rule& rule, const std::string& id, const std::string& what) {
+  return {id, rule.reason.empty() ? fmt::format("rule {} denies {}", id, what) : rule.reason,
+          fmt::format("only a change of rule {} can let it through", id)};
+}
+
+}  // namespace
+
+// What the questions have in common.
+struct Policy::Judge {
+  const Policy& policy;
+  Mode mode;
+
+  bool in_force(const Entry& entry) const { return mode == Mode::kWithShadow || !entry.shadow; }
+
+  // A tenant's rule that names a block of private addresses opens what is in it, for the requests that it
+  // matches.
+  bool opens(const Entry& entry, const ConnectionFacts& facts, const IpAddress& address,
+             RequestView* request) const {
+    const Rule& rule = entry.rule;
+    if (!in_force(entry) || entry.source != Source::kTenant || rule.action != Action::kAllow) return false;
+    if (rule.protocol == Protocol::kUdp || !sees(rule, facts.who.label) ||
+        !has_port(rule, facts.authority.port))
+      return false;
+    auto in = [&address](const HostPattern& host) { return host.matches_address(address); };
+    if (std::any_of(rule.except.begin(), rule.except.end(), in)) return false;
+    if (request && match_request(rule, *request).match != Match::kYes) return false;
+    return std::any_of(rule.hosts.begin(), rule.hosts.end(), [&](const HostPattern& host) {
+      return host.is_address() && names_openable(host.block()) && in(host);
+    });
+  }
+
+  std::optional<Refusal> special(const ConnectionFacts& facts, RequestView* request) const {
+    auto address = address_of(facts);
+    if (!address) return std::nullopt;
+    auto kind = classify(*address);
+    if (kind == AddressClass::kPublic) return std::nullopt;
+    bool opened = may_be_opened(kind) &&
+                  std::any_of(policy.entries_.begin(), policy.entries_.end(),
+                              [&](const Entry& entry) { return opens(entry, facts, *address, request); });
+    if (opened) return std::nullopt;
+    return Refusal{std::string(kAddressRule),
+                   fmt::format("{} leads to {}, a {} address", facts.authority.text(), address->text(),
+                               address_class_name(kind)),
+                   may_be_opened(kind) ? "only a rule of the tenant that names its block can open it"
+                                       : "such addresses cannot be reached from a sandbox"};
+  }
+
+  bool open_for(std::string_view label) const { return label.empty() && policy.open_by_default(mode); }
+};
+
+Result<std::shared_ptr<const Policy>> Policy::compile(std::vector<RuleSet> sets) {
+  std::shared_ptr<Policy> out(new Policy());
+  std::sort(sets.begin(), sets.end(), [](const RuleSet& a, const RuleSet& b) {
+    return std::pair(a.source, a.shadow) < std::pair(b.source, b.shadow);
+  });
+  bool said[2] = {false, false}, closed[2] = {false, false};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (sets[j].source == sets[i].source && sets[j].shadow == sets[i].shadow)
+        return make_error(Code::kInvalid, "there are two sets of rules of the {}",
+                          source_name(sets[i].source));
+    }
+    out->note_mistakes(sets[i]);
+    out->has_shadow_ |= sets[i].shadow;
+    for (int mode = sets[i].shadow ? 1 : 0; mode < 2; ++mode) {
+      said[mode] |= sets[i].otherwise.has_value();
+      closed[mode] |= sets[i].otherwise == Action::kDeny;
+    }
+    std::string prefix = fmt::format("{}{}/", sets[i].shadow ? "shadow-" : "", source_name(sets[i].source));
+    for (Rule& rule : sets[i].rules) out->add(std::move(rule), sets[i].source, sets[i].shadow, prefix);
+  }
+  out->open_ = said[0] && !closed[0];
+  out->open_with_shadow_ = said[1] && !closed[1];
+  out->sort_by_action();
+  return std::shared_ptr<const Policy>(std::move(out));
+}
+
+void Policy::add(Rule rule, Source source, bool shadow, const std::string& prefix) {
+  std::string id = prefix + rule.id;
+  if (rule.protocol != Protocol::kUdp) {
+    entries_.push_back({std::move(rule), source, shadow, std::move(id)});
+    return;
+  }
+  if (shadow) return;  // the kernel knows no trial
+  if (rule.ports.empty()) rule.ports.emplace_back();
+  for (const HostPattern& host : rule.hosts) {
+    for (const PortRange& range : rule.ports) udp_.push_back({host.block(), range});
+  }
+}
+
+// Within one action the order stays.
+void Policy::sort_by_action() {
+  std::vector<Entry> sorted;
+  for (Action action : {Action::kDeny, Action::kAllow, Action::kAsk, Action::kAdjust}) {
+    for (Entry& entry : entries_) {
+      if (entry.rule.action == action) sorted.push_back(std::move(entry));
+    }
+  }
+  entries_ = std::move(sorted);
+}
+
+void Policy::note_mistakes(const RuleSet& set) {
+  bool allows = std::any_of(set.rules.begin(), set.rules.end(),
+                            [](const Rule& r) { return r.action == Action::kAllow; });
+  for (const Rule& rule : set.rules) {
+    for (const HostPattern& host : rule.hosts) {
+      if (rule.action == Action::kDeny && host.any_name() && allows && !rule.judges_requests() &&
+          rule.ports.empty())
+        notes_.push_back(
+            fmt::format("rule {}/{} denies all names, and a deny goes before every allow; for \"only these\" "
+                        "write \"default\": \"deny\"",
+                        source_name(set.source), rule.id));
+      if (rule.action == Action::kAllow && host.is_address() && names_openable(host.block()) &&
+          set.source != Source::kTenant)
+        notes_.push_back(
+            fmt::format("rule {}/{} names the private block {}, which only a rule of the tenant opens",
+                        source_name(set.source), rule.id, host.text()));
+    }
+  }
+}
+
+bool Policy::may_resolve(std::string_view canonical_name, std::string_view label) const {
+  Judge judge{*this, Mode::kEnforced};
+  auto named = [&](const std::vector<HostPattern>& hosts) {
+    return std::any_of(hosts.begin(), hosts.end(),
+                       [&](const HostPattern& host) { return host.matches_name(canonical_name); });
+  };
+  bool open = judge.open_for(label);
+  for (const Entry& entry : entries_) {
+    const Rule& rule = entry.rule;
+    if (!judge.in_force(entry) || !sees(rule, label)) continue;
+    bool about = named(rule.hosts) && !named(rule.except);
+    if (rule.action == Action::kDeny) {
+      bool always = !rule.judges_requests() && rule.ports.empty() && rule.protocol == Protocol::kAny &&
+                    std::none_of(rule.except.begin(), rule.except.end(),
+                                 [](const HostPattern& h) { return h.is_address(); });
+      if (about && always) return false;
+    } else if (rule.action != Action::kAdjust) {
+      open |= about || (rule.via_name && !named(rule.except));
+    }
+  }
+  return open;
+}
+
+ConnectionDecision Policy::connection(const ConnectionFacts& facts) const {
+  ConnectionDecision out = decide(facts, Mode::kEnforced);
+  if (!has_shadow_) return out;
+  ConnectionDecision other = decide(facts, Mode::kWithShadow);
+  using Way = ConnectionDecision::Way;
+  if (other.way != out.way && (other.way == Way::kDeny || out.way == Way::kDeny)) {
+    bool denied = other.way == Way::kDeny;
+    out.shadow = ShadowDifference{denied ? "deny" : "allow", denied ? other.refusal.rule : other.rule};
+  }
+  return out;
+}
+
+ConnectionDecision Policy::decide(const ConnectionFacts& facts, Mode mode) const {
+  using Way = ConnectionDecision::Way;
+  Judge judge{*this, mode};
+  if (auto refusal = judge.special(facts, nullptr)) return {Way::kDeny, {}, *std::move(refusal), {}};
+  // allow: lets every byte through. hope: may let requests through, or the address once it is known.
+  // blind: nobody can obey this rule without seeing requests.
+  const Entry *allow = nullptr, *hope = nullptr, *blind = nullptr, *near = nullptr;
+  Miss nearest = Miss::kHost;
+  bool inspect = false;
+  for (const Entry& entry : entries_) {
+    if (!judge.in_force(entry)) continue;
+    const Rule& rule = entry.rule;
+    Finding found = reach(rule, facts);
+    if (found.match == Match::kNo) {
+      if (rule.action == Action::kAllow && found.miss > nearest) near = &entry, nearest = found.miss;
+      continue;
+    }
+    bool requests = rule.judges_requests() || rule.changes_requests() || rule.action == Action::kAsk;
+    inspect |= requests;
+    switch (rule.action) {
+      case Action::kDeny:
+        if (requests && !blind) blind = &entry;
+        if (!requests && found.match == Match::kYes)
+          return {Way::kDeny, {}, refused_by(rule, entry.id, facts.authority.text()), {}};
+        break;
+      case Action::kAsk: hope = hope ? hope : &entry; [[fallthrough]];
+      case Action::kAdjust:
+        if (!rule.changes_requests() && !blind) blind = &entry;
+        break;
+      case Action::kAllow:
+        if (rule.changes_requests() && !blind) blind = &entry;
+        if (requests || found.match == Match::kMaybe) {
+          hope = hope ? hope : &entry;
+        } else if (!allow) {
+          allow = &entry;
+        }
+        break;
+    }
+  }
+  bool open = judge.open_for(facts.who.label);
+  if (facts.stream == Stream::kOther && blind) {
+    return {Way::kDeny,
+            {},
+            {blind->id,
+             fmt::format("rule {} is about requests to {}, and this connection speaks neither HTTP nor TLS",
+                         blind->id, facts.authority.text()),
+             "speak HTTP or TLS there, or have the rule say other ports"},
+            {}};
+  }
+  bool hopeful = hope && (facts.stream != Stream::kOther || !hope->rule.judges_requests());
+  if (!allow && !hopeful && !open) {
+    std::string hint =
+        near ? fmt::format("rule {} allows this host, but not this {}", near->id, miss_name(nearest))
+             : std::string("ask for a rule that allows it");
+    return {Way::kDeny,
+            {},
+            {std::string(kDefaultRule), "no rule allows " + facts.authority.text(), std::move(hint)},
+            {}};
+  }
+  const Entry* by = allow ? allow : hopeful ? hope : nullptr;
+  bool look = facts.stream == Stream::kHttp || (facts.stream == Stream::kTls && inspect);
+  return {look ? Way::kInspect : Way::kPass, by ? by->id : std::string(kDefaultRule), {}, {}};
+}
+
+RequestDecision Policy::request(const RequestFacts& facts) const {
+  RequestView view(facts);
+  RequestDecision out = decide(view, Mode::kEnforced);
+  if (!has_shadow_) return out;
+  RequestDecision other = decide(view, Mode::kWithShadow);
+  using Verdict = RequestDecision::Verdict;
+  if (other.verdict != out.verdict) {
+    std::string name = other.verdict == Verdict::kDeny  ? "deny"
+                       : other.verdict == Verdict::kAsk ? "ask"
+                                                        : "allow";
+    std::string rule = other.verdict == Verdict::kDeny ? other.refusal.rule
+                       : other.rules.empty()           ? std::string(kDefaultRule)
+                                                       : other.rules.front();
+    out.shadow = ShadowDifference{std::move(name), std::move(rule)};
+  }
+  return out;
+}
+
+namespace {
+
+// What a rule that counts adds to how the request is sent. Rules come with the tenant's first.
+void apply(const Rule& rule, const std::string& id, RequestDecision& out) {
+  out.rules.push_back(id);
+  if (!rule.credential.empty() &&
+      std::find(out.credentials.begin(), out.credentials.end(), rule.credential) == out.credentials.end())
+    out.credentials.push_back(rule.credential);
+  for (const HeaderSet& field : rule.set_headers) {
+    bool there = std::any_of(out.set_headers.begin(), out.set_headers.end(),
+                             [&](const HeaderSet& other) { return other.name == field.name; });
+    if (!there) out.set_headers.push_back(field);
+  }
+  if (rule.max_body_bytes && *rule.max_body_bytes < out.max_body_bytes.value_or(UINT64_MAX)) {
+    out.max_body_bytes = rule.max_body_bytes;
+    out.body_rule = id;
+  }
+  if (rule.rate) out.rates.push_back({id, *rule.rate});
+}
+
+RequestDecision denied(Refusal refusal) {
+  RequestDecision out;
+  out.refusal = std::move(refusal);
+  return out;
+}
+
+}  // namespace
+
+RequestDecision Policy::decide(RequestView& view, Mode mode) const {
+  using Verdict = RequestDecision::Verdict;
+  const RequestFacts& facts = view.facts();
+  Judge judge{*this, mode};
+  if (auto refusal = judge.special(facts.at, &view)) return denied(*std::move(refusal));
+  RequestDecision out;
+  const Entry* near = nullptr;
+  Finding nearest{Match::kNo, Miss::kHost};
+  bool open = judge.open_for(facts.at.who.label), allowed = false, asked = false;
+  for (const Entry& entry : entries_) {
+    const Rule& rule = entry.rule;
+    if (!judge.in_force(entry)) continue;
+    // Rules come in the order deny, allow, ask, adjust, so what is known already decides what is worth a
+    // look.
+    if (rule.action == Action::kAsk && allowed) continue;
+    if (rule.action == Action::kAdjust && !allowed && !asked && !open) break;
+    Finding found = match(rule, view);
+    if (!counts(rule, found.match)) {
+      if (rule.action == Action::kAllow && found.miss > nearest.miss) near = &entry, nearest = found;
+      continue;
+    }
+    if (rule.action == Action::kDeny) {
+      Refusal refusal = refused_by(rule, entry.id, what_of(facts));
+      if (found.match == Match::kMaybe)
+        refusal.hint = fmt::format("the {} of this request leaves open whether rule {} matches",
+                                   miss_name(found.miss), entry.id);
+      return denied(std::move(refusal));
+    }
+    allowed |= rule.action == Action::kAllow;
+    asked |= rule.action == Action::kAsk;
+    apply(rule, entry.id, out);
+  }
+  if (!allowed && !asked && !open) {
+    std::string hint =
+        near ? fmt::format("rule {} allows this host, but not this {}", near->id, miss_name(nearest.miss))
+             : std::string("ask for a rule that allows it");
+    return denied({std::string(kDefaultRule), "no rule allows " + what_of(facts), std::move(hint)});
+  }
+  if (out.max_body_bytes && facts.body_bytes && *facts.body_bytes > *out.max_body_bytes) {
+    return denied({out.body_rule, fmt::format("the body is larger than {} bytes", *out.max_body_bytes),
+                   "send it in smaller parts"});
+  }
+  out.verdict = allowed || !asked ? Verdict::kAllow : Verdict::kAsk;
+  return out;
+}
+
+bool Policy::reads_body(const ConnectionFacts& facts) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.rule.when && entry.rule.when->reads_body() && reach(entry.rule, facts).match != Match::kNo;
+  });
+}
+
+Explanation Policy::explain(const RequestFacts& facts) const {
+  RequestView view(facts);
+  Explanation out{.decision = request(facts)};
+  for (const Entry& entry : entries_) {
+    Finding found = match(entry.rule, view);
+    Explained one{.rule = entry.id, .action = entry.rule.action, .shadow = entry.shadow};
+    one.matched = counts(entry.rule, found.match);
+    if (found.match == Match::kMaybe)
+      one.why_not = fmt::format("{}: unknown{}", miss_name(found.miss), one.matched ? ", so it counts" : "");
+    if (found.match == Match::kNo) one.why_not = miss_name(found.miss);
+    out.rules.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace atl::gateway::policy

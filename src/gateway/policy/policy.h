@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Policy: the rules of tenant, template and sandbox united, and the questions that the gateway asks it. Pure:
+// the same facts always get the same answer. Immutable, so one may be shared by all connections of all
+// sandboxes that it holds for.
+//
+// Order: deny, then allow, then ask, then the default. A deny, ask or limiting rule of which nobody can tell
+// whether it matches counts as matching, an allow rule does not. Addresses that are not public are refused in
+// any case, unless a rule of the tenant names a block of private addresses. A connection of a labelled
+// process sees the rules with that label, denies without any, and nothing else: for it the default is deny.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/policy/facts.h"
+#include "gateway/policy/rule.h"
+
+namespace atl::gateway::policy {
+
+// Names of what refuses without a rule.
+inline constexpr std::string_view kDefaultRule = "default";
+inline constexpr std::string_view kAddressRule = "special-address";
+
+// What the program inside is told.
+struct Refusal {
+  std::string rule;    // "sandbox/no-uploads", or kDefaultRule, or kAddressRule
+  std::string reason;  // a sentence
+  std::string hint;    // what can be done about it
+};
+
+// What would have been decided if rule sets in shadow mode were in force, when that is something else.
+struct ShadowDifference {
+  std::string verdict;  // "allow", "ask", "deny"
+  std::string rule;
+};
+
+// How a connection goes on.
+struct ConnectionDecision {
+  enum class Way : std::uint8_t {
+    kPass,     // bytes go through as they are
+    kInspect,  // requests are judged one by one; TLS is opened
+    kDeny,
+  };
+  Way way = Way::kDeny;
+  std::string rule;  // that let it through; kDefaultRule when none
+  Refusal refusal;   // when kDeny
+  std::optional<ShadowDifference> shadow;
+};
+
+// A bound that the caller keeps count of: per sandbox and rule.
+struct RateBound {
+  std::string rule;
+  Rate rate;
+};
+
+// How a request goes on, and how it is sent. When `verdict` is kAsk, everything but `refusal` is what holds
+// once a person has said yes.
+struct RequestDecision {
+  enum class Verdict : std::uint8_t { kAllow, kAsk, kDeny };
+  Verdict verdict = Verdict::kDeny;
+  std::vector<std::string> rules;  // that matched and count; the first one decided; empty for the default
+  std::vector<std::string> credentials;  // to put in, each once
+  std::vector<HeaderSet>
+      set_headers;  // each name once: the tenant's word before the template's and the sandbox's
+  std::optional<std::uint64_t>
+      max_body_bytes;     // the smallest one; a body of unknown length must be cut there
+  std::string body_rule;  // which says so
+  std::vector<RateBound> rates;
+  Refusal refusal;  // when kDeny
+  std::optional<ShadowDifference> shadow;
+};
+
+// Datagrams that the kernel may let out of a sandbox.
+struct UdpBlock {
+  Cidr block;
+  PortRange ports;
+  bool operator==(const UdpBlock&) const = default;
+};
+
+// What one rule said about one request, for people.
+struct Explained {
+  std::string rule;
+  Action action = Action::kDeny;
+  bool shadow = false;
+  bool matched = false;
+  std::string
+      why_not;  // "method", "host", ...; with a colon and more where that helps; empty when it matched
+};
+// What explain() tells.
+struct Explanation {
+  RequestDecision decision;
+  std::vector<Explained> rules;  // in the order in which they are looked at
+};
+
+// See above.
+class Policy {
+ public:
+  // kInvalid when two sets have the same source and mode. Later sets of the same source cannot weaken earlier
+  // ones.
+  static Result<std::shared_ptr<const Policy>> compile(std::vector<RuleSet> sets);
+
+  // Whether DNS answers this name at all: some connection to it could be let through.
+  bool may_resolve(std::string_view canonical_name, std::string_view label) const;
+
+  // Asked when a connection was made, and once more with each address that is about to be dialled for it:
+  // only an answer with the address is final. What passes without the address may still be denied with it.
+  ConnectionDecision connection(const ConnectionFacts& facts) const;
+
+  // Asked for every request of an inspected connection, when the address is known: without it, denies that
+  // name addresses count as matching.
+  RequestDecision request(const RequestFacts& facts) const;
+
+  // True when some rule about this connection looks into bodies: then the caller gives request() bodies of up
+  // to kMaxJudgedBody.
+  bool reads_body(const ConnectionFacts& facts) const;
+
+  // The whole of request(), rule by rule. Slow.
+  Explanation explain(const RequestFacts& facts) const;
+
+  const std::vector<UdpBlock>& udp() const { return udp_; }
+  // Things that its author probably did not mean, as sentences.
+  const std::vector<std::string>& notes() const { return notes_; }
+  bool has_shadow() const { return has_shadow_; }
+
+ private:
+  struct Entry {
+    Rule rule;
+    Source source;
+    bool shadow;
+    std::string id;  // "tenant/3"
+  };
+  struct Judge;
+  enum class Mode : bool { kEnforced, kWithShadow };
+
+  Policy() = default;
+  bool open_by_default(Mode mode) const { return mode == Mode::kEnforced ? open_ : open_with_shadow_; }
+  ConnectionDecision decide(const ConnectionFacts& facts, Mode mode) const;
+  RequestDecision decide(RequestView& view, Mode mode) const;
+  void add(Rule rule, Source source, bool shadow, const std::string& prefix);
+  void sort_by_action();
+  void note_mistakes(const RuleSet& set);
+
+  std::vector<Entry> entries_;  // deny, allow, ask, adjust; in each of them tenant, template, sandbox
+  std::vector<UdpBlock> udp_;
+  std::vector<std::string> notes_;
+  bool open_ = false, open_with_shadow_ = false;
+  bool has_shadow_ = false;
+};
+
+}  // namespace atl::gateway::policy
