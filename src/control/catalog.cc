@@ -7,12 +7,22 @@
 #include <cerrno>
 
 #include "base/random.h"
+#include "model/known_templates.h"
 #include "store/templates.h"
 
 namespace atl::control {
 namespace {
 
 Error unknown_template(std::string_view name) {
+  if (name == model::kInterpreterTemplate) {
+    // Clients show only the message, and this one is not there because nobody has asked for it before.
+    return make_error(Code::kNotFound,
+                      "template '{0}' is not built yet: 'sudo atoll template build {0}' on the server builds "
+                      "it in a few "
+                      "minutes",
+                      name)
+        .with_word("template_not_built");
+  }
   return make_error(Code::kNotFound, "template '{}' not found", name)
       .with_word("template_not_found")
       .with_hint("'atoll template list' shows what there is; 'atoll up' builds 'base' at its first start");

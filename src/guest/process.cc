@@ -192,6 +192,16 @@ void Process::on_reaped(int wait_status) {
   changed_.notify_all();
 }
 
+std::uint64_t Process::written() const {
+  std::uint64_t end = ring_.end();
+  for (const Output& output : outputs_) {
+    int waiting = 0;
+    bool known = !output.finished && ::ioctl(output.descriptor->native_handle(), FIONREAD, &waiting) == 0;
+    if (known) end += static_cast<std::uint64_t>(waiting);
+  }
+  return end;
+}
+
 void Process::forget() {
   forgotten_ = true;
   if (subscribers_.empty()) ring_.trim(0);

@@ -101,6 +101,8 @@ class Process : public std::enable_shared_from_this<Process> {
   const std::optional<Outcome>& outcome() const { return outcome_; }
   std::size_t subscribers() const { return subscribers_.size(); }
   async::Event& changed() { return changed_; }
+  // Offset in the output of what is in its pipes now, behind all that was read of them.
+  std::uint64_t written() const;
 
   // Writes to stdin or to the terminal, in the order of the calls. Waits while the process does not read.
   // With `offset` the part that an earlier call has written is left out, so that a client whose connection
@@ -195,6 +197,7 @@ class ProcessTable {
   // The deadlines of processes stand still from one to the other: a paused sandbox must not find them passed.
   void hold_clocks();
   void release_clocks();
+  bool clocks_held() const { return held_since_.has_value(); }
   // Kills everything and waits for the tasks; for tests and an orderly end.
   Task<> shut_down();
 

@@ -46,6 +46,8 @@ struct ChildPlan {
   std::array<int, 3> stdio;
   bool terminal;
   std::uint32_t open_files;
+  const int* passed;
+  int passed_count;
   // Answer of the child.
   Step failed = Step::kNone;
   int error = 0;
@@ -124,6 +126,9 @@ ATOLL_IN_CHILD int child_main(void* argument) {
   }
   // Not ~0U, which gVisor refuses as below the first.
   if (::syscall(SYS_close_range, 3, INT_MAX, CLOSE_RANGE_CLOEXEC) != 0) child_fail(plan, Step::kDescriptors);
+  for (int i = 0; i < plan.passed_count; ++i) {
+    if (::dup2(plan.passed[i], 3 + i) < 0) child_fail(plan, Step::kDescriptors);
+  }
   child_set_user(plan);
   if (::chdir(plan.directory) != 0) child_fail(plan, Step::kDirectory);
   // KERNEL: umask(2) belongs to the fs struct, a copy without CLONE_FS.
@@ -300,6 +305,8 @@ Result<Spawned> spawn(const SpawnRequest& request) {
   plan.stdio = {ends->input.get(), ends->output.get(), ends->errors.get()};
   plan.terminal = request.terminal.has_value();
   plan.open_files = request.open_files;
+  plan.passed = request.passed.data();
+  plan.passed_count = static_cast<int>(request.passed.size());
   TRY(ours.pid, start_child(request, plan));
   return ours;
 }

@@ -15,6 +15,9 @@
 
 namespace atl::guest {
 
+// Descriptors to hand over have numbers above this, so that none is in another's place.
+inline constexpr int kPassedAbove = 64;
+
 struct TerminalSize {
   std::uint16_t columns = 80;
   std::uint16_t rows = 24;
@@ -30,6 +33,7 @@ struct SpawnRequest {
   std::optional<TerminalSize> terminal;
   bool stdin_open = true;        // false: /dev/null
   std::uint32_t open_files = 0;  // RLIMIT_NOFILE, 0 leaves it
+  std::vector<int> passed;       // become descriptors 3, 4, … of the process; each is above kPassedAbove
 };
 
 // Our ends, non-blocking. A process with a terminal has only `terminal`.

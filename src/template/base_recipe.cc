@@ -14,10 +14,21 @@
 namespace atl::templates {
 namespace {
 
+// Of every recipe.
 constexpr std::string_view kPackages =
     "bash,build-essential,ca-certificates,curl,git,iproute2,less,nano,netbase,nodejs,npm,procps,python3,"
     "python3-pip,"
     "python3-venv,python-is-python3,sudo,unzip,xz-utils,zip";
+
+constexpr Recipe kRecipes[] = {
+    {model::kBaseTemplate, "1", "", 1024, false},
+    {model::kInterpreterTemplate, "1",
+     ",python3-ipykernel,python3-matplotlib,python3-numpy,python3-pandas,python3-pil,python3-requests,"
+     "python3-scipy,python3-sklearn,python3-bs4,python3-openpyxl,esbuild,node-acorn,r-base-core,r-cran-"
+     "irkernel,"
+     "default-jre-headless",
+     2048, true},
+};
 
 // Settings that decide how a download reaches a server, and nothing else: no hooks, no paths, no trust.
 constexpr std::array<std::string_view, 7> kDownloadKeys = {
@@ -88,15 +99,27 @@ AptHost read_apt_host(const std::string& suite, const std::string& work) {
   return host;
 }
 
-std::vector<std::string> base_command(const std::string& suite, const AptHost& host) {
+const Recipe* find_recipe(std::string_view name) {
+  auto found = std::find_if(std::begin(kRecipes), std::end(kRecipes),
+                            [&](const Recipe& recipe) { return recipe.name == name; });
+  return found == std::end(kRecipes) ? nullptr : found;
+}
+
+std::string recipe_names() {
+  std::string names;
+  for (const Recipe& recipe : kRecipes) names += fmt::format("{}{}", names.empty() ? "" : ", ", recipe.name);
+  return names;
+}
+
+std::vector<std::string> recipe_command(const Recipe& recipe, const std::string& suite, const AptHost& host) {
   std::string work = kJailWork;
   // Mode "root" is root of the jail. /sys cannot be mounted there and is not needed.
-  std::vector<std::string> argv = {"/usr/bin/mmdebstrap",
-                                   "--mode=root",
-                                   "--variant=minbase",
-                                   "--format=directory",
-                                   "--skip=chroot/mount/sys,output/dev,check/empty",
-                                   fmt::format("--include={}", kPackages)};
+  std::vector<std::string> argv = {"/usr/bin/mmdebstrap", "--mode=root", "--variant=minbase",
+                                   "--format=directory", "--skip=chroot/mount/sys,output/dev,check/empty",
+                                   fmt::format("--include={}{}", kPackages, recipe.packages),
+                                   // Some packages cannot be set up without folders for manual pages.
+                                   "--essential-hook=for n in 1 2 3 4 5 6 7 8; do mkdir -p "
+                                   "\"$1/usr/share/man/man$n\"; done"};
   // dpkg need not sync each file: the image is synced as a whole, and a broken build is thrown away.
   for (std::string_view option :
        {"force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
@@ -111,7 +134,7 @@ std::vector<std::string> base_command(const std::string& suite, const AptHost& h
   return argv;
 }
 
-std::string base_script(const std::string& suite) {
+std::string recipe_script(const Recipe& recipe, const std::string& suite) {
   constexpr std::string_view kScript = R"sh(set -eu
 root="$1"
 # Nothing of the host stays: its mirrors, proxies and build options are replaced by Debian's own servers.
@@ -144,7 +167,22 @@ rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/cache/ldc
 mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial"
 find "$root/var/log" -type f -delete
 )sh";
+  // The program carries its kernels. matplotlib looks at every font when it is imported for the first time:
+  // here.
+  constexpr std::string_view kInterpreterScript = R"sh(
+ours="$root/usr/lib/atoll/interpreter"
+mkdir -p "$ours" "$root/etc/atoll"
+cp /mnt/atoll-interpreter "$ours/atoll-interpreter"
+"$ours/atoll-interpreter" --unpack "$ours"
+chmod -R u=rwX,go=rX "$ours"
+chroot "$root" python3 -m compileall -q /usr/lib/atoll/interpreter
+chroot --userspec=user "$root" env HOME=/home/user python3 -c 'import matplotlib.pyplot'
+cat >"$root/etc/atoll/start.json" <<END
+{"command":"/usr/lib/atoll/interpreter/atoll-interpreter","user":"user","listen":[49999]}
+END
+)sh";
   std::string script(kScript);
+  if (recipe.interpreter) script += kInterpreterScript;
   for (std::size_t at; (at = script.find("@SUITE@")) != std::string::npos;) script.replace(at, 7, suite);
   return script;
 }

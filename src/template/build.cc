@@ -11,9 +11,9 @@
 #include <cstdlib>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "sys/files.h"
 #include "template/archive_reader.h"
-#include "template/base_recipe.h"
 #include "template/folder_reader.h"
 #include "template/image.h"
 #include "template/jail.h"
@@ -36,9 +36,17 @@ constexpr std::array<Phase, 6> kPhases = {{
     {"I: downloading packages", 8, "downloading packages"},
     {"I: extracting archives", 30, "unpacking the core system"},
     {"I: installing essential", 35, "installing the core system"},
-    {"I: installing remaining", 45, "installing Python, Node, git and build tools"},
+    {"I: installing remaining", 45, "installing the packages"},
     {"I: cleaning package lists", 85, "cleaning up"},
 }};
+
+constexpr std::size_t kMaxProgram = 256 * kMiB;
+
+// Where the jail can read and start it.
+Result<void> copy_program(const std::string& from, const std::string& to) {
+  TRY(std::string bytes, sys::read_file(from, kMaxProgram));
+  return sys::replace_file(to, bytes, 0755);
+}
 
 Result<void> write_file(const std::string& path, const std::string& text) {
   return sys::replace_file(path, text, 0644);
@@ -112,14 +120,16 @@ Result<void> copy_folder(const Workspace& work, const std::string& folder, const
 
 }  // namespace
 
-Result<Manifest> build_base(const Builds& builds, const std::string& suite, const Progress& progress) {
+Result<Manifest> build_recipe(const Builds& builds, const Recipe& recipe, const std::string& suite,
+                              const std::string& interpreter, const Progress& progress) {
   progress(0, "preparing");
   TRY(Workspace work, builds.start());
   AptHost host = read_apt_host(suite, work.path());
-  TRY_VOID(write_file(work.path() + "/finish.sh", base_script(suite)));
+  TRY_VOID(write_file(work.path() + "/finish.sh", recipe_script(recipe, suite)));
+  if (recipe.interpreter) TRY_VOID(copy_program(interpreter, work.path() + "/" + kInterpreterFile));
   if (!host.sources.empty()) TRY_VOID(write_file(work.path() + "/sources.list", joined(host.sources)));
   if (!host.options.empty()) TRY_VOID(write_file(work.path() + "/apt.conf", joined(host.options)));
-  Result<void> built = run_program(host_jail(work, Network::kHost), base_command(suite, host),
+  Result<void> built = run_program(host_jail(work, Network::kHost), recipe_command(recipe, suite, host),
                                    download_environment(), [&](std::string_view line) {
                                      for (const Phase& phase : kPhases) {
                                        if (line.starts_with(phase.line)) progress(phase.percent, phase.text);
@@ -128,16 +138,17 @@ Result<Manifest> build_base(const Builds& builds, const std::string& suite, cons
   if (!built.ok()) {
     return std::move(built)
         .error()
-        .context("build the Debian base")
+        .context(fmt::format("build {} from Debian's packages", recipe.name))
         .with_hint(
             "check that this machine reaches its Debian mirror ('apt-get update') and run it again; nothing "
             "was left behind");
   }
   Manifest manifest;
-  manifest.name = "base";
+  manifest.name = recipe.name;
   manifest.source = "debian";
   manifest.suite = suite;
-  manifest.recipe = kBaseRecipe;
+  manifest.recipe = recipe.version;
+  manifest.memory_mb = recipe.memory_mb;
   return make_image(builds, work, std::move(manifest), progress);
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "template/base_recipe.h"
 #include "template/builds.h"
 #include "template/entry.h"
 
@@ -16,9 +17,11 @@ namespace atl::templates {
 // Called from the building thread: `percent` never falls; `text` says what is being done.
 using Progress = std::function<void(int percent, std::string_view text)>;
 
-// Builds the base template from Debian's packages: a minute or two, most of it downloading. Needs root,
-// mmdebstrap and mkfs.erofs. Blocks.
-Result<Manifest> build_base(const Builds& builds, const std::string& suite, const Progress& progress);
+// Makes a template that Atoll knows from Debian's packages: a minute or more, most of it downloading. Needs
+// root, mmdebstrap and mkfs.erofs. `interpreter`: path of the program that `recipe.interpreter` asks for.
+// Blocks.
+Result<Manifest> build_recipe(const Builds& builds, const Recipe& recipe, const std::string& suite,
+                              const std::string& interpreter, const Progress& progress);
 
 // What `atoll template build` asks for.
 struct SourceRequest {

@@ -290,8 +290,9 @@ TEST(Recipe, TakesDownloadSettingsOnly) {
 TEST(Recipe, KnowsItsSuites) {
   EXPECT_EQ(host_suite("NAME=x\nVERSION_CODENAME=trixie\n"), "trixie");
   EXPECT_EQ(host_suite("VERSION_CODENAME=noble\n"), "bookworm");
-  EXPECT_THAT(base_script("trixie"), HasSubstr("debian-security trixie-security main"));
-  EXPECT_THAT(base_script("trixie"), Not(HasSubstr("@SUITE@")));
+  EXPECT_THAT(recipe_script(*find_recipe("base"), "trixie"),
+              HasSubstr("debian-security trixie-security main"));
+  EXPECT_THAT(recipe_script(*find_recipe("base"), "trixie"), Not(HasSubstr("@SUITE@")));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the whole suite: each published client over plain HTTP and over TLS with names, then the raw-wire tests.
 //   node run.mjs [--only TEXT,...] [--client NAME] [--mode plain|tls] [--tier container|gvisor|microvm]
+//   node run.mjs --folder interpreter --client @e2b/code-interpreter --template code-interpreter-v1 [...]
 // With a tier other than container, only the newest client is run unless one is named.
 // Uses the instance that ATOLL_E2E_URL and ATOLL_E2E_KEY name, or starts one of its own (tests/support/instance.mjs).
 // The last line is "N passed, N failed, N skipped"; the exit code is 1 when something failed.
@@ -18,11 +19,13 @@ const { values: chosen } = parseArgs({
     client: { type: 'string' },
     mode: { type: 'string' },
     tier: { type: 'string' },
+    folder: { type: 'string' },
+    template: { type: 'string' },
   },
 });
 
 const tier = chosen.tier ?? process.env.ATOLL_E2E_TIER ?? 'container';
-const clients = tier !== 'container' ? ['e2b'] : ['e2b', 'e2b-2.50', 'e2b-2.46', 'e2b-2.20'];
+const clients = chosen.folder ? [chosen.client] : tier !== 'container' ? ['e2b'] : ['e2b', 'e2b-2.50', 'e2b-2.46', 'e2b-2.20'];
 const modes = ['plain', 'tls'];
 const kParallelFiles = 4;
 const kFileLimitMs = 300_000;
@@ -106,7 +109,7 @@ function environmentFor(instance, client, mode) {
     ATOLL_E2E_CA: instance.ca ?? '',
     E2B_API_KEY: instance.key,
   });
-  const named = process.env.ATOLL_E2E_TEMPLATE;
+  const named = chosen.template ?? process.env.ATOLL_E2E_TEMPLATE;
   if (named) environment.ATOLL_E2E_TEMPLATE = named;
   if (tier !== 'container') environment.ATOLL_E2E_TEMPLATE = `${named ?? 'base'}@${tier}`;
   if (mode === 'plain')
@@ -134,11 +137,12 @@ try {
         ++total.skipped;
         continue;
       }
-      await runGroup(`${client} ${mode}`, filesOf('sdk'), environmentFor(instance, client, mode));
+      await runGroup(`${client} ${mode}`, filesOf(chosen.folder ?? 'sdk'), environmentFor(instance, client, mode));
     }
   }
   // One file at a time: these measure how well others are served meanwhile.
-  for (const file of filesOf('raw')) await runGroup('raw', [file], environmentFor(instance, 'e2b', 'plain'));
+  for (const file of chosen.folder ? [] : filesOf('raw'))
+    await runGroup('raw', [file], environmentFor(instance, 'e2b', 'plain'));
 } finally {
   await instance.stop(total.failed > 0);
 }

@@ -134,6 +134,7 @@ class Instance:
         self.data_dir, self.run_dir = folder + "/data", folder + "/run"
         self.port = free_port()
         self.template = template or find_base_template()
+        self.interpreter = os.environ.get("ATOLL_TEST_WITH_INTERPRETER")  # a build of code-interpreter-v1
         self.user = "atoll"
         self.runsc = runsc or os.environ.get("ATOLL_TEST_RUNSC", "none")
         self.turn = None
@@ -189,15 +190,19 @@ class Instance:
             os.chown(path, owner, account.pw_gid if owner else 0)
             os.chmod(path, mode)
         os.chmod(self.folder, 0o755)
-        target = f"{self.data_dir}/templates/{os.path.basename(self.template)}"
-        if not os.path.exists(target):
-            os.makedirs(target)
-            for name in os.listdir(self.template):
-                os.link(f"{self.template}/{name}", f"{target}/{name}") if self.same_device(
-                    target
-                ) else shutil.copy2(f"{self.template}/{name}", f"{target}/{name}")
-
+        self.give_template(self.template)
+        if self.interpreter:
+            self.give_template(self.interpreter)
         self.give_machine_image()
+
+    def give_template(self, folder):
+        target = f"{self.data_dir}/templates/{os.path.basename(folder)}"
+        if os.path.exists(target):
+            return
+        os.makedirs(target)
+        here = os.stat(target).st_dev == os.stat(folder).st_dev
+        for name in os.listdir(folder):
+            (os.link if here else shutil.copy2)(f"{folder}/{name}", f"{target}/{name}")
 
     def give_machine_image(self):
         """The image that ATOLL_TEST_MACHINE names, for suites that run in the tier microvm."""
@@ -227,9 +232,6 @@ class Instance:
             )
             return pwd.getpwnam(self.user)
 
-    def same_device(self, path):
-        return os.stat(path).st_dev == os.stat(self.template).st_dev
-
     def start(self):
         self.runner.start()
         self.control.start()
@@ -248,6 +250,9 @@ class Instance:
             "workdir": "/home/user",
         }
         api.expect((200, 201), "POST", "/v1/templates", body)
+        if self.interpreter:
+            more = {"name": "code-interpreter-v1", "buildId": os.path.basename(self.interpreter), "memoryMB": 2048}
+            api.expect((200, 201), "POST", "/v1/templates", {**body, **more, "poolSize": 1})
         self.wait_whole(api, 20)
         return api
 

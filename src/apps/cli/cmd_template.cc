@@ -26,6 +26,7 @@ struct Options {
   IsolationChange isolation;
   std::vector<std::string> env;
   unsigned ready = 0;
+  bool fresh = false;
   bool quiet = false;
   MachineOptions machine;
 };
@@ -146,6 +147,19 @@ Result<void> look_for_atoll(const Globals& globals) {
   return success();
 }
 
+std::vector<std::string> builder_arguments(const Options& options, const Config& config) {
+  std::vector<std::string> arguments{"build-known"};
+  if (!options.from.empty()) {
+    std::error_code failure;
+    arguments = {"build", "--from", std::filesystem::absolute(options.from, failure).string()};
+  }
+  for (std::string_view each : {std::string_view("--name"), std::string_view(options.name),
+                                std::string_view("--data-dir"), std::string_view(config.data_dir)})
+    arguments.emplace_back(each);
+  if (options.fresh) arguments.emplace_back("--fresh");
+  return arguments;
+}
+
 Result<int> build(const Options& options, const Globals& globals) {
   TRY_VOID(require_root("atoll template build"));
   TRY(Registration registration, make_registration(options));
@@ -155,16 +169,14 @@ Result<int> build(const Options& options, const Globals& globals) {
   // A build belongs into the folder of the installation that it is registered with.
   if (machine.data_dir.empty()) machine.data_dir = target.data_dir;
   TRY(Config config, resolve_config(machine, globals));
-  std::error_code failure;
-  std::string from = std::filesystem::absolute(options.from, failure).string();
   Progress progress(fmt::format("building the template '{}'", options.name));
   auto on_progress = [&](int percent, const std::string& text) {
     progress.update(fmt::format("{} % {}", percent, text));
   };
   TRY(BuildResult built,
-      run_builder({"build", "--from", from, "--name", options.name, "--data-dir", config.data_dir},
-                  config.data_dir + "/log/template.log", on_progress));
+      run_builder(builder_arguments(options, config), config.data_dir + "/log/template.log", on_progress));
   progress.clear();
+  if (registration.memory_mib == 0) registration.memory_mib = built.memory_mib;
   TRY(int changed,
       Session().run([&](Session& s) { return register_it(s, globals.instance, registration, built.build); }));
   if (globals.json) {
@@ -181,16 +193,22 @@ Result<int> build(const Options& options, const Globals& globals) {
 
 void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options> options) {
   constexpr char kExamples[] =
+      "  # one that Atoll knows, from Debian's packages: code-interpreter-v1 (some minutes), base\n"
+      "  sudo atoll template build code-interpreter-v1 --ready 2\n"
       "  # from a root file system in a folder or a tar archive (gzip, bzip2, xz, zstd)\n"
       "  sudo atoll template build tools --from ./rootfs\n"
       "  docker export $(docker create debian:12) | zstd > debian.tar.zst\n"
       "  sudo atoll template build debian --from debian.tar.zst --user root --workdir /root --memory 2G";
-  CLI::App& app = commands.add(&parent, "build", "make a template from a folder or a tarball", kExamples,
-                               [options](const Globals& globals) { return build(*options, globals); });
+  CLI::App& app =
+      commands.add(&parent, "build", "make a template: one that Atoll knows, or from a folder or a tarball",
+                   kExamples, [options](const Globals& globals) { return build(*options, globals); });
   app.add_option("NAME", options->name, "the template's name")->required();
-  app.add_option("--from", options->from, "folder or tar archive with a root file system")
-      ->type_name("PATH")
-      ->required();
+  app.add_option(
+         "--from", options->from,
+         "folder or tar archive with a root file system; without it the template is one that Atoll knows")
+      ->type_name("PATH");
+  app.add_flag("--fresh", options->fresh,
+               "build one that Atoll knows again, to take in updates of its packages");
   app.add_option("--user", options->user, "user of commands (default: user)")->type_name("NAME");
   app.add_option("--workdir", options->workdir, "directory of commands (default: /home/user)")
       ->type_name("DIR");

@@ -57,7 +57,8 @@ void take_line(std::string_view line, const OnProgress& on_progress,
   if (event == "progress") on_progress(static_cast<int>(number_at(value, "percent")), text_at(value, "text"));
   if (event == "done") {
     outcome = BuildResult{text_at(value, "build"), flag_at(value, "cached"),
-                          static_cast<std::uint64_t>(number_at(value, "sizeBytes"))};
+                          static_cast<std::uint64_t>(number_at(value, "sizeBytes")),
+                          static_cast<std::uint64_t>(number_at(value, "memoryMB"))};
   }
   if (event == "error") {
     outcome = Error(Code::kInternal, text_at(value, "message"))

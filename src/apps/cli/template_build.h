@@ -18,6 +18,7 @@ struct BuildResult {
   std::string build;    // UUID
   bool cached = false;  // an older build was still right
   std::uint64_t size_bytes = 0;
+  std::uint64_t memory_mib = 0;  // of its sandboxes, as the builder thinks best
 };
 using OnProgress = std::function<void(int percent, const std::string& text)>;
 

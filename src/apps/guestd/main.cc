@@ -21,6 +21,7 @@
 #include "guest/own_port.h"
 #include "guest/reaper.h"
 #include "guest/server.h"
+#include "guest/start.h"
 
 namespace {
 
@@ -151,6 +152,17 @@ void tell_ready(int fd) {
   ::close(fd);
 }
 
+// The template's start command; none outside of a sandbox. Without its ports the sandbox is still of use.
+std::optional<guest::Startup> make_startup(const Arguments& arguments, guest::Guest& guest) {
+  if (arguments.boot_fd < 0) return std::nullopt;
+  auto command = guest::read_start_command();
+  if (!command) return std::nullopt;
+  std::optional<guest::Startup> startup(std::in_place, guest, std::move(*command));
+  auto listening = startup->listen();
+  if (!listening.ok()) log::error("ports of the start command", {{"why", listening.error().message()}});
+  return startup;
+}
+
 int fail(const Error& error) {
   log::error("cannot start", {{"why", error.message()}});
   return 1;
@@ -163,12 +175,14 @@ int serve(const Arguments& arguments) {
   async::asio::io_context loop(1);
   auto listener = make_listener(loop.get_executor(), arguments, *options);
   if (!listener.ok()) return fail(listener.error());
-  tell_ready(options->boot.ready_fd);
   guest::Server server(loop.get_executor(), *options);
+  std::optional<guest::Startup> startup = make_startup(arguments, server.guest());
+  tell_ready(options->boot.ready_fd);
   guest::Reaper reaper(loop.get_executor(), server.guest().processes);
   async::Scope scope(loop.get_executor());
   scope.spawn("reaper", reaper.run());
   scope.spawn("server", server.run(std::move(*listener)));
+  if (startup) scope.spawn("start command", startup->run());
   loop.run();
   // Only a bug gets here. The end of PID 1 ends the sandbox, which is the honest outcome.
   log::error("the event loop has ended");

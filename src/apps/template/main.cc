@@ -30,10 +30,12 @@ constexpr int kExitUsage = 2;
 
 constexpr std::string_view kHelp = R"(atoll-template - make and list template builds (needs root)
 
-  atoll-template build-base [--suite bookworm|trixie] [--fresh]
-      Build the template "base" from Debian's packages, or say which build is up to date already.
+  atoll-template build-known --name base|code-interpreter-v1 [--suite bookworm|trixie] [--fresh]
+      Build a template that Atoll knows from Debian's packages, or say which build is up to date already.
       --suite  Debian release; default: this host's, else bookworm
       --fresh  build again, for example to take in security updates
+  atoll-template build-base [--suite bookworm|trixie] [--fresh]
+      The same for the template "base".
   atoll-template build --from FOLDER|TARBALL --name NAME
       Build a template from a root file system: a folder, or a tar archive (also gzip, bzip2, xz, zstd).
       Devices, links that lead outside and other hostile entries are refused by name.
@@ -104,8 +106,10 @@ void report_progress(const Options& options, int percent, std::string_view text)
 
 void report_build(const Options& options, const Manifest& manifest, bool cached) {
   if (!options.json) return print_line(manifest.build);
-  print_line(fmt::format(R"({{"event":"done","build":{},"name":{},"sizeBytes":{},"cached":{}}})",
-                         json_quote(manifest.build), json_quote(manifest.name), manifest.size_bytes, cached));
+  print_line(
+      fmt::format(R"({{"event":"done","build":{},"name":{},"sizeBytes":{},"memoryMB":{},"cached":{}}})",
+                  json_quote(manifest.build), json_quote(manifest.name), manifest.size_bytes,
+                  manifest.memory_mb, cached));
 }
 
 int report_error(const Options& options, const Error& error) {
@@ -125,21 +129,32 @@ std::string this_host_suite() {
   return host_suite(text);
 }
 
-Result<void> build_base_command(const Builds& builds, const Options& options) {
+std::string beside_this_program(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(name);
+}
+
+Result<void> build_known_command(const Builds& builds, const Options& options, std::string_view name) {
+  const Recipe* recipe = find_recipe(name);
+  if (recipe == nullptr) {
+    return make_error(Code::kInvalid, "'{}' is no template that Atoll knows how to build: {}", name,
+                      recipe_names());
+  }
   auto chosen = options.values.find("--suite");
   std::string suite = chosen == options.values.end() ? this_host_suite() : chosen->second;
   if (suite != host_suite("VERSION_CODENAME=" + suite)) {
     return make_error(Code::kInvalid, "--suite must be bookworm or trixie, not '{}'", suite);
   }
   for (const Manifest& manifest : builds.list()) {
-    bool current = manifest.name == "base" && manifest.suite == suite && manifest.recipe == kBaseRecipe;
+    bool current =
+        manifest.name == recipe->name && manifest.suite == suite && manifest.recipe == recipe->version;
     if (options.fresh || !current) continue;
     report_build(options, manifest, true);
     return success();
   }
-  TRY(Manifest manifest, build_base(builds, suite, [&](int percent, std::string_view text) {
-        report_progress(options, percent, text);
-      }));
+  TRY(Manifest manifest,
+      build_recipe(builds, *recipe, suite, beside_this_program("atoll-interpreter"),
+                   [&](int percent, std::string_view text) { report_progress(options, percent, text); }));
   report_build(options, manifest, false);
   return success();
 }
@@ -162,11 +177,6 @@ Result<void> build_command(const Builds& builds, const Options& options) {
       }));
   report_build(options, manifest, false);
   return success();
-}
-
-std::string beside_this_program(const std::string& name) {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(name);
 }
 
 Result<void> machine_command(const Options& options) {
@@ -195,7 +205,11 @@ Result<void> run(const Options& options) {
   }
   if (options.command == "machine") return machine_command(options);
   TRY(Builds builds, Builds::open(options.values.at("--data-dir")));
-  if (options.command == "build-base") return build_base_command(builds, options);
+  if (options.command == "build-base") return build_known_command(builds, options, model::kBaseTemplate);
+  if (options.command == "build-known") {
+    auto name = options.values.find("--name");
+    return build_known_command(builds, options, name == options.values.end() ? "" : name->second);
+  }
   if (options.command == "build") return build_command(builds, options);
   if (options.command == "list") return list_command(builds);
   if (options.command == "remove") return builds.remove(options.operand);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel: a process that runs code of one language and keeps its variables. All that it says is data of the
+// sandbox's user, as hostile as the code.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "async/scope.h"
+#include "guest/process.h"
+
+namespace atl::guest::interpreter {
+
+using async::Task;
+using Environment = std::map<std::string, std::string>;
+
+// One piece of code to run.
+struct Call {
+  std::string code;
+  Environment environment;  // of this call alone
+};
+
+// Takes the lines that go to the client. Waits while the client is slow; drops them when it has gone.
+class Output {
+ public:
+  virtual ~Output() = default;
+  virtual Task<> put(std::string line) = 0;
+};
+
+// How kernels are spoken to: Jupyter's messages, or our own protocol (kernels/README.md), whose commands are
+// JSON or, for a shell, plain fields.
+enum class Speech : std::uint8_t { kJupyter, kLines, kFields };
+
+// What a kernel is started from.
+struct KernelSpec {
+  std::string language;
+  Speech speech = Speech::kLines;
+  // argv; "{connection_file}" (kJupyter) and "{commands}", "{events}" (ours) are replaced by paths.
+  std::vector<std::string> command;
+  Environment environment;         // beside the interpreter's own
+  bool takes_environment = false;  // kJupyter: variables of calls come with the request
+};
+
+// What all kernels of one interpreter share.
+struct Host {
+  async::Executor executor;
+  ProcessTable& processes;
+  std::string run_directory;  // 0700; sockets and pipes of kernels lie in it
+  Environment environment;    // of every kernel
+};
+
+// Use from its loop only.
+class Kernel {
+ public:
+  virtual ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  // Starts the process in `directory` and waits until it takes code. kUnavailable, with what it printed, when
+  // it ends before that.
+  Task<Result<void>> start(std::string directory);
+  // Runs `call` and returns when the kernel is ready for the next one. One at a time. kUnavailable when the
+  // kernel has ended.
+  virtual Task<Result<void>> execute(Call call, Output& output) = 0;
+  // Variables of every later call. They are known before the first one. One that is no longer named goes
+  // away.
+  void set_environment(Environment environment) { environment_ = std::move(environment); }
+  // As ^C in a terminal.
+  void interrupt();
+  // Kills the process with all that it started; what waits for it ends.
+  void kill();
+  bool ended() const { return ended_; }
+  // How it ended: "signal: killed (out of memory)".
+  std::string end_text() const;
+  // Ends the tasks. Must have been called before the kernel is destroyed.
+  Task<> close();
+
+ protected:
+  Kernel(Host& host, KernelSpec spec, std::string name);
+  // Connects to the process that has just been started.
+  virtual Task<Result<void>> attach() = 0;
+  // Paths for the command line; made before the start.
+  virtual Result<std::map<std::string, std::string>> prepare() = 0;
+  // Ends what attach() began.
+  virtual void detach() = 0;
+
+  Host& host_;
+  const KernelSpec spec_;
+  const std::string prefix_;  // of its files in the run directory
+  ProcessPtr process_;
+  async::Event changed_;
+  async::Scope scope_;
+  Environment environment_;
+  bool ended_ = false;
+
+ private:
+  Task<> watch();
+  Task<Result<void>> start_process(std::string directory);
+};
+
+// One for `spec`. `name` is unique among the kernels of this interpreter's life.
+std::unique_ptr<Kernel> make_kernel(Host& host, KernelSpec spec, std::string name);
+
+}  // namespace atl::guest::interpreter

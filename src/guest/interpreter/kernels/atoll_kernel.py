@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IPython's kernel with what the code interpreter needs beside it.
+
+- Output holds the code back when nobody takes it, and none of it is dropped: IPython's kernel would keep all of it
+  in memory, and then lose what does not fit into its socket's queue.
+- What other programs write to the standard descriptors belongs to the cell that started them.
+- A request brings the environment that it runs with.
+- Tables and charts are also handed over as data (atoll_results).
+"""
+import codecs
+import fcntl
+import os
+import select
+import sys
+import termios
+import threading
+import time
+
+import zmq
+from ipykernel.iostream import OutStream
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+
+import atoll_results
+
+PIECE = 1 << 20  # characters in one message, and about as many that wait to be sent
+QUEUED_MESSAGES = 64  # in the socket; and in the queue before it
+NO_DROP = 69  # ZMQ_XPUB_NODROP: wait in place of dropping messages
+SETTLE_LIMIT_S = 1.0
+
+
+class Stream(OutStream):
+    """Standard output or error of the code."""
+
+    flush_interval = 0.05
+    finishing = False  # the code has ended: an interrupt is too late for it
+
+    def __init__(self, *arguments, **options):
+        self._unsent = 0
+        self._watch_lock = threading.Lock()
+        super().__init__(*arguments, **options)
+
+    def _watch_pipe_fd(self):
+        """Takes what was written to the descriptor, in a thread of its own."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while self._should_watch:
+            select.select([self._fid], [], [])
+            # Read and passed on as one step, so that settle() finds it in the pipe or in the stream.
+            with self._watch_lock:
+                block = os.read(self._fid, 65536)
+                if not block:
+                    return
+                self.write(decoder.decode(block))
+
+    def settle(self):
+        """Waits until what programs have written to the descriptor is in this stream."""
+        limit = time.monotonic() + SETTLE_LIMIT_S
+        while getattr(self, "_fid", None) is not None and time.monotonic() < limit:
+            with self._watch_lock:
+                waiting = fcntl.ioctl(self._fid, termios.FIONREAD, b"\0\0\0\0")
+            if int.from_bytes(waiting, sys.byteorder) == 0:
+                return
+            time.sleep(0.001)
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not self._is_master_process():
+            return super().write(text)
+        for start in range(0, len(text), PIECE):
+            piece = text[start : start + PIECE]
+            super().write(piece)
+            self._unsent += len(piece)
+            if self._unsent >= PIECE:
+                self._send()
+        return len(text)
+
+    def flush(self):
+        if self._is_master_process() and threading.current_thread() is threading.main_thread():
+            self.settle()
+        self._send()
+
+    def _send(self):
+        thread = self.pub_thread.thread if self.pub_thread else None
+        if thread is None or not thread.is_alive() or threading.current_thread() is thread:
+            return super().flush()
+        if not self._is_master_process():
+            return super().flush()
+        self._unsent = 0
+        self.pub_thread.schedule(self._flush)
+        sent = threading.Event()
+        self.pub_thread.schedule(sent.set)
+        interrupted = False
+        while thread.is_alive():
+            try:
+                if sent.wait(1):
+                    break
+            except KeyboardInterrupt:
+                # Half a flush would leave the order of the output to chance.
+                interrupted = True
+        if interrupted and not Stream.finishing:
+            raise KeyboardInterrupt
+
+
+class Kernel(IPythonKernel):
+    """Runs requests with the environment that they bring."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self._globals = {}
+
+    async def execute_request(self, stream, ident, parent):
+        asked = (parent.get("metadata") or {}).get("atoll") or {}
+        call = asked.get("call", {})
+        self._set_globals(asked.get("globals", self._globals))
+        os.environ.update(call)
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            Stream.finishing = False
+            for name in call:
+                if name in self._globals:
+                    os.environ[name] = self._globals[name]
+                else:
+                    os.environ.pop(name, None)
+
+    def _set_globals(self, wanted):
+        if wanted == self._globals:
+            return
+        for name in self._globals.keys() - wanted.keys():
+            os.environ.pop(name, None)
+        os.environ.update(wanted)
+        self._globals = dict(wanted)
+
+    async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **more):
+        try:
+            return await super().do_execute(code, silent, store_history, user_expressions, allow_stdin, **more)
+        finally:
+            Stream.finishing = True
+
+
+class App(IPKernelApp):
+    """The kernel's process."""
+
+    def _bind_socket(self, s, port):
+        if s.type == zmq.PUB:
+            s.sndhwm = QUEUED_MESSAGES
+            s.setsockopt(NO_DROP, 1)
+        return super()._bind_socket(s, port)
+
+    def init_iopub(self, context):
+        super().init_iopub(context)
+        thread = self.iopub_thread
+        schedule = thread.schedule
+
+        def bounded(event):
+            while len(thread._events) > QUEUED_MESSAGES and thread.thread.is_alive():
+                if threading.current_thread() is thread.thread or os.getpid() != thread._master_pid:
+                    break
+                time.sleep(0.002)
+            schedule(event)
+
+        thread.schedule = bounded
+
+    def init_shell(self):
+        super().init_shell()
+        atoll_results.install(self.shell)
+
+
+def main():
+    options = {
+        "outstream_class": "atoll_kernel.Stream",
+        "kernel_class": Kernel,
+    }
+    app = App.instance(**options)
+    app.config.HistoryManager.enabled = False  # no database in the user's home
+    app.initialize(sys.argv[1:])
+    app.start()

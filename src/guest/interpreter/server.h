@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The code interpreter's HTTP server, as the published client speaks to it on port 49999
+// (docs/guides/code-interpreter.md).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/scope.h"
+#include "base/secret.h"
+#include "guest/interpreter/context.h"
+#include "http/client.h"
+#include "http/server.h"
+#include "net/tcp.h"
+
+namespace atl::guest::interpreter {
+
+using http::Exchange;
+
+// What main() was told.
+struct Options {
+  KernelPlaces places;
+  std::string home;           // where contexts begin
+  std::string run_directory;  // 0700
+  Environment environment;    // of kernels
+  net::Endpoint guest_daemon{"127.0.0.1", 49983};
+};
+
+// One interpreter. Use from its loop only.
+class Server {
+ public:
+  Server(async::Executor executor, ProcessTable& processes, Options options);
+  ~Server();
+
+  // Starts the default context and serves connections until the listener is closed.
+  Task<> run(std::unique_ptr<net::Listener> listener);
+  // Ends connections and kernels; for tests and an orderly end.
+  Task<> shut_down();
+
+ private:
+  struct ExecuteRequest {
+    Call call;
+    std::string context;   // id; empty: the default one of `language`
+    std::string language;  // as asked
+  };
+  static Result<ExecuteRequest> parse_execute(std::string_view text);
+
+  Task<> serve_connection(net::StreamPtr stream);
+  Task<> handle(Exchange& exchange);
+  Task<> serve_execute(Exchange& exchange);
+  Task<> stream_execution(Exchange& exchange, ContextPtr context, Call call);
+  Task<> serve_create(Exchange& exchange);
+  Task<> serve_context(Exchange& exchange, std::string_view method, std::string_view rest);
+  Task<> warm_up(ContextPtr context);
+
+  // Takes the environment of the sandbox from the guest daemon, which also tells whether the caller may run
+  // code: kUnauthenticated when it does not know the token.
+  Task<Result<void>> authorize(Exchange& exchange);
+  Result<ContextPtr> find(const ExecuteRequest& request);
+  Result<ContextPtr> add(const std::string& language, std::string directory);
+
+  async::Executor executor_;
+  Options options_;
+  Host host_;
+  http::ServerLimits limits_;
+  http::Handler handler_;
+  std::shared_ptr<http::Client> guest_daemon_;
+  async::Scope connections_;
+  net::Listener* listener_ = nullptr;
+  std::vector<ContextPtr> contexts_;  // in the order of their creation
+  Environment defaults_;              // language → id of its default context
+  Environment globals_;               // the sandbox's environment
+  Secret known_token_;                // with which globals_ was read
+  bool authorized_ = false;
+};
+
+}  // namespace atl::guest::interpreter

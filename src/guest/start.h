@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The start command of a template: a program that runs in every sandbox from its first moment on, before the
+// sandbox is anybody's. The template's file /etc/atoll/start.json names it and the ports that it serves:
+//
+//   {"command":"/usr/lib/x/server","args":["--fast"],"user":"user","cwd":"/home/user","listen":[49999]}
+//
+// The daemon makes the listening sockets before it answers anybody, and hands them over as descriptors 3, 4,
+// … (LISTEN_FDS as systemd has it). So no client ever finds a port closed: it waits until the program takes
+// it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/scope.h"
+#include "guest/state.h"
+
+namespace atl::guest {
+
+struct StartCommand {
+  std::string command;
+  std::vector<std::string> arguments;
+  std::string user;       // empty: the default one
+  std::string directory;  // empty: the user's home
+  std::vector<std::uint16_t> ports;
+};
+// The text of start.json. kInvalid names the field.
+Result<StartCommand> parse_start_command(std::string_view text);
+
+// Keeps the command running. Use from the daemon's loop only.
+class Startup {
+ public:
+  Startup(Guest& guest, StartCommand command) : guest_(guest), command_(std::move(command)) {}
+
+  // Makes the sockets. Blocks.
+  Result<void> listen();
+  // Starts the command, and again when it ends: at once the first time, then ever more slowly.
+  Task<> run();
+
+ private:
+  Task<Result<ProcessPtr>> start();
+
+  Guest& guest_;
+  const StartCommand command_;
+  std::vector<sys::Fd> sockets_;
+};
+
+// The start command of the template that this sandbox was made from; nullopt when it has none, or one that
+// cannot be read, which is logged. Blocks.
+std::optional<StartCommand> read_start_command(const std::string& path = "/etc/atoll/start.json");
+
+}  // namespace atl::guest

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The start command of a template: its file, and the sockets that it gets.
+#include "guest/start.h"
+
+#include <gmock/gmock.h>
+
+#include "guest/guest_test_util.h"
+
+namespace atl::guest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(StartCommand, IsReadStrictly) {
+  auto command = parse_start_command(
+      R"({"command":"/bin/server","args":["a"],"user":"u","cwd":"/w","listen":[8080,49999]})");
+  ASSERT_TRUE(command.ok());
+  EXPECT_EQ(command->command, "/bin/server");
+  EXPECT_THAT(command->arguments, ElementsAre("a"));
+  EXPECT_THAT(command->ports, ElementsAre(8080, 49999));
+  for (const char* wrong : {"{}", R"({"command":"server"})", R"({"command":"/s","listen":[0]})",
+                            R"({"command":"/s","listen":[65536]})", R"({"command":"/s","listen":"80"})"})
+    EXPECT_FALSE(parse_start_command(wrong).ok()) << wrong;
+}
+
+TEST(StartCommand, IsNoneWithoutItsFile) { EXPECT_FALSE(read_start_command("/no/such/file")); }
+
+class StartTest : public GuestFixture {
+ protected:
+  ~StartTest() override { await(end()); }
+  // On the loop: Scope::cancel() is for its thread while it runs.
+  Task<> end() {
+    starting_.cancel();
+    co_await server_->guest().processes.shut_down();
+    co_await starting_.join();
+  }
+  void start(StartCommand command) {
+    startup_ = std::make_unique<Startup>(server_->guest(), std::move(command));
+    ASSERT_TRUE(startup_->listen().ok());
+    starting_.spawn("start", startup_->run());
+  }
+  async::Scope starting_{loop_.get_executor()};
+  std::unique_ptr<Startup> startup_;
+};
+
+TEST_F(StartTest, GetsItsSocketsAndIsNoWork) {
+  std::uint16_t port = 0;
+  {
+    // A port that is free now; the command's socket is made right after.
+    auto probe = net::listen_tcp(loop_.get_executor(), {"127.0.0.1", 0});
+    ASSERT_TRUE(probe.ok());
+    port = (*probe)->port();
+  }
+  StartCommand command;
+  command.command = "/usr/bin/python3";
+  command.arguments = {"-c",
+                       "import os, socket; s = socket.socket(fileno=3); c = s.accept()[0]; "
+                       "c.send(os.environ['LISTEN_FDS'].encode()); c.close(); import time; time.sleep(60)"};
+  command.user = "root";
+  command.ports = {port};
+  start(std::move(command));
+  auto stream = await(dial(port));
+  ASSERT_TRUE(stream.ok()) << stream.error().message();
+  char buffer[8];
+  auto got = await((*stream)->read_some(buffer));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(std::string(buffer, *got), "1");
+  ASSERT_EQ(server_->guest().processes.alive().size(), 1u);
+  EXPECT_TRUE(server_->guest().processes.alive().front()->config().service);
+}
+
+TEST_F(StartTest, StartsAgainWhenItEnds) {
+  StartCommand command;
+  command.command = "/bin/sh";
+  command.arguments = {"-c", "echo x >>" + path("runs")};
+  command.user = "root";
+  start(std::move(command));
+  EXPECT_TRUE(eventually([&] { return read("runs").size() >= 4; })) << read("runs");
+}
+
+}  // namespace
+}  // namespace atl::guest
