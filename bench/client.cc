@@ -201,10 +201,10 @@ std::string json_text(std::string_view json, std::string_view name) {
   return std::string(json.substr(at + 1, end - at - 1));
 }
 
-Sandbox Client::create(int timeout_s, const std::string& more) {
+Sandbox Client::create(int timeout_s, const std::string& more, const std::string& from) {
   Response response = connection_.request(
       "POST", "/v2/sandboxes", "X-API-Key: " + key_ + "\r\nContent-Type: application/json\r\n",
-      "{\"templateID\":\"base\",\"timeout\":" + std::to_string(timeout_s) + more + "}");
+      "{\"templateID\":\"" + from + "\",\"timeout\":" + std::to_string(timeout_s) + more + "}");
   if (response.status != 201) fail("create: " + std::to_string(response.status) + " " + response.body);
   return {json_text(response.body, "sandboxID"), json_text(response.body, "envdAccessToken")};
 }
@@ -248,6 +248,18 @@ std::string Client::run(const Sandbox& sandbox, const std::vector<std::string>& 
       response.body.find("exit status 0") == std::string::npos)
     fail("command: " + std::to_string(response.status) + " " + response.body);
   return json_text(response.body, "stdout");
+}
+
+std::string Client::execute(const Sandbox& sandbox, const std::string& request) {
+  Response response = connection_.request(
+      "POST", "/execute",
+      "E2b-Sandbox-Id: " + sandbox.id + "\r\nE2b-Sandbox-Port: 49999\r\nX-Access-Token: " + sandbox.token +
+          "\r\nContent-Type: application/json\r\n",
+      request);
+  if (response.status != 200 || response.body.find("end_of_execution") == std::string::npos ||
+      response.body.find("\"error\"") != std::string::npos)
+    fail("code: " + std::to_string(response.status) + " " + response.body);
+  return response.body;
 }
 
 // --- statistics

@@ -74,11 +74,13 @@ struct Sandbox {
 class Client {
  public:
   Client(int port, std::string key) : connection_(port), key_(std::move(key)) {}
-  // `more`: further fields of the body, with a comma before each.
-  Sandbox create(int timeout_s = 600, const std::string& more = {});
+  // `more`: further fields of the body, with a comma before each. `from`: the template.
+  Sandbox create(int timeout_s = 600, const std::string& more = {}, const std::string& from = "base");
   void kill(const Sandbox& sandbox);
   // Runs a program and returns its standard output; fails the benchmark unless it exits with 0.
   std::string run(const Sandbox& sandbox, const std::vector<std::string>& command);
+  // Runs code in the code interpreter, given the body of the call; fails the benchmark when that fails.
+  std::string execute(const Sandbox& sandbox, const std::string& request);
   Response get(const std::string& path);
   Response post(const std::string& path, const std::string& body);
   Response remove(const std::string& path);
