@@ -67,7 +67,8 @@ TEST(Policy, Microsandbox675NamesThatNoRuleAllowsDoNotResolve) {
 TEST(Policy, ANameResolvesWhenOnlySomeOfItIsDenied) {
   auto policy =
       policy_of(R"({"action":"allow","hosts":["*"]},{"action":"deny","hosts":["a.example"],"ports":[22]},
-    {"action":"deny","hosts":["b.example"],"methods":["POST"]},{"action":"deny","hosts":["c.example"],"protocol":"tls"})");
+    {"action":"deny","hosts":["b.example"],"methods":["POST"]},
+    {"action":"deny","hosts":["c.example"],"protocol":"tls"})");
   for (const char* name : {"a.example", "b.example", "c.example"})
     EXPECT_TRUE(policy->may_resolve(name, "")) << name;
 }
@@ -132,7 +133,8 @@ TEST(Policy, HowARequestIsSentComesFromAllRulesThatCount) {
   auto policy = Policy::compile({set_of(R"({"id":"s","action":"allow","hosts":["a.example"],"credential":"k",
       "setHeaders":{"x-a":"sandbox","x-b":"sandbox"},"maxBodyBytes":10,"rate":"5/s"})"),
                                  set_of(R"({"id":"t","action":"allow","hosts":["a.example"],"credential":"k",
-      "setHeaders":{"X-A":"tenant"},"maxBodyBytes":20},{"id":"u","action":"adjust","hosts":["*"],"rate":"100/h"})",
+      "setHeaders":{"X-A":"tenant"},"maxBodyBytes":20},
+      {"id":"u","action":"adjust","hosts":["*"],"rate":"100/h"})",
                                         Source::kTenant)})
                     .value();
   auto decision = policy->request(request_to("a.example:443", "GET", "/"));
@@ -217,7 +219,8 @@ TEST(Policy, BodiesAreReadOnlyWhereARuleLooksIntoThem) {
 
 TEST(Policy, ExplainsEachRule) {
   auto policy = policy_of(R"({"id":"put","action":"deny","hosts":["a.example"],"methods":["PUT"]},
-    {"id":"a","action":"allow","hosts":["a.example"],"paths":["/x"]},{"id":"b","action":"allow","hosts":["b.example"]},
+    {"id":"a","action":"allow","hosts":["a.example"],"paths":["/x"]},
+    {"id":"b","action":"allow","hosts":["b.example"]},
     {"id":"c","action":"allow","hosts":["a.example"],"when":"header['x'] == 'y'"})");
   auto told = policy->explain(request_to("a.example:443", "GET", "/y"));
   EXPECT_EQ(told.decision.verdict, Verdict::kDeny);
