@@ -41,7 +41,6 @@ http::Task<> run(async::Executor executor, net::StreamPtr stream) {
   for (auto method : {"GET", "POST", "HEAD"}) asking.spawn("ask", ask(*client, method));
   co_await asking.join();
   (*client)->close_idle();
-  client = http::Result<std::shared_ptr<http::H2Client>>(std::shared_ptr<http::H2Client>());
   co_await scope.join();
 }
 

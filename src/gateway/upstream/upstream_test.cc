@@ -253,6 +253,59 @@ TEST(Upstream, AStreamMayBeSilentWithinItsLimitsOnly) {
   });
 }
 
+// gateway.md, reports 33 and 34: who leaves must not let the upstream go on working, and billing.
+TEST(Upstream, WhoLeavesStopsTheUpstream) {
+  for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
+    for (bool streaming : {false, true}) {
+      World world;
+      async::Event changed(world.loop.get_executor());
+      bool came = false, gone = false;
+      http::Handler handler = [&](http::Exchange& exchange) -> Task<> {
+        came = true;
+        changed.notify_all();
+        http::ResponseHead head;
+        if (streaming) (void)co_await exchange.send_head_and(std::move(head), "first");
+        co_await exchange.wait_client_gone();
+        gone = true;
+        changed.notify_all();
+      };
+      TestServer server(world.scope, world.loop.get_executor(), kind, handler);
+      world.run([&](World& w) -> Task<> {
+        auto route = w.route(server.port);
+        route.tls = kind != Kind::kPlain;
+        route.h2 = kind == Kind::kTls;
+        auto exchange = co_await w.upstream.start(route, request());
+        EXPECT_TRUE(exchange.ok());
+        if (streaming) EXPECT_TRUE((co_await (*exchange)->read_head()).ok());
+        while (!came) co_await changed.wait();
+        exchange->reset();
+        while (!gone) co_await changed.wait();
+      });
+    }
+  }
+}
+
+// gateway.md, report 27: an upstream that breaks off in the middle is an error, whatever was said of the
+// length.
+TEST(Upstream, ABrokenStreamIsNoSuccess) {
+  for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
+    World world;
+    http::Handler handler = [](http::Exchange& exchange) -> Task<> {
+      http::ResponseHead head;
+      (void)co_await exchange.send_head_and(std::move(head), "data: 1\n\n");
+      exchange.abort();
+    };
+    TestServer server(world.scope, world.loop.get_executor(), kind, handler);
+    world.run([&](World& w) -> Task<> {
+      auto route = w.route(server.port);
+      route.tls = kind != Kind::kPlain;
+      route.h2 = kind == Kind::kTls;
+      auto broken = co_await ask(w.upstream, route, request());
+      EXPECT_EQ(upstream_status(broken.error()), 502);
+    });
+  }
+}
+
 // gateway.md, report 36.
 TEST(Upstream, NothingIsAskedTwiceThatMayHaveBeenDone) {
   for (auto kind : {Kind::kPlain, Kind::kTls}) {
