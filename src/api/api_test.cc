@@ -424,7 +424,8 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
                                           {"keyID", {key_id, "00000000-0000-0000-0000-000000000000"}},
                                           {"hash", {"x", "x"}},
                                           {"buildID", {kBuild2, "00000000-0000-0000-0000-000000000000"}},
-                                          {"secretID", {"x", "x"}},
+                                          {"secretID", {"x", "x"}},   // of the vault, which is asked
+                                          {"bindingID", {"x", "x"}},  // for the tenant: secrets_test.cc
                                           {"volumeID", {"x", "x"}}};
   auto mask = [](std::string text, const std::string& word) {
     for (std::size_t at; !word.empty() && (at = text.find(word)) != std::string::npos;)
@@ -448,7 +449,9 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
     auto a = call(route.method, theirs, body, other);
     auto b = call(route.method, unknown, body, other);
     EXPECT_EQ(a.status, b.status) << route.method << " " << pattern;
-    EXPECT_TRUE(a.status == 404 || a.status == 501) << route.method << " " << pattern << " " << a.text;
+    bool no_vault = a.word() == "gateway_unavailable";
+    EXPECT_TRUE(a.status == 404 || a.status == 501 || no_vault)
+        << route.method << " " << pattern << " " << a.text;
     EXPECT_EQ(mask(a.text, used.theirs), mask(b.text, used.unknown)) << route.method << " " << pattern;
     ++tried;
   }

@@ -12,10 +12,6 @@ Task<Result<Answer>> builds(Services&, Call&) {
   co_return not_yet("template builds through the API", "use 'atoll template build' on the host");
 }
 
-Task<Result<Answer>> secrets(Services&, Call&) {
-  co_return not_yet("secrets", "they come with the credential gateway");
-}
-
 Task<Result<Answer>> volumes(Services&, Call&) {
   co_return not_yet("volumes", "copy files in with the file API");
 }
@@ -37,11 +33,6 @@ std::vector<Route> e2b_later_routes() {
       {"GET", "/templates/{templateID}/builds/{buildID}/logs", Auth::kKey, Body::kNone, builds},
       {"POST", "/templates/tags", Auth::kKey, Body::kOptional, builds},
       {"DELETE", "/templates/tags", Auth::kKey, Body::kOptional, builds},
-      {"GET", "/secrets", Auth::kKey, Body::kNone, secrets},
-      {"POST", "/secrets", Auth::kKey, Body::kOptional, secrets},
-      {"GET", "/secrets/{secretID}", Auth::kKey, Body::kNone, secrets},
-      {"POST", "/secrets/{secretID}", Auth::kKey, Body::kOptional, secrets},
-      {"DELETE", "/secrets/{secretID}", Auth::kKey, Body::kNone, secrets},
       {"GET", "/volumes", Auth::kKey, Body::kNone, volumes},
       {"POST", "/volumes", Auth::kKey, Body::kOptional, volumes},
       {"GET", "/volumes/{volumeID}", Auth::kKey, Body::kNone, volumes},

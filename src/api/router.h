@@ -11,6 +11,7 @@
 
 #include "api/json.h"
 #include "control/sandbox_service.h"
+#include "control/vault_link.h"
 #include "http/server.h"
 
 namespace atl::api {
@@ -33,6 +34,7 @@ struct Services {
   control::Identity& identity;
   Clock& clock;
   Config config;
+  control::VaultLink vault{nullptr};  // to the gateway, where there is one
 };
 
 // One request as a handler sees it.

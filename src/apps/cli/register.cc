@@ -26,6 +26,7 @@ void register_all(Commands& commands) {
   register_idle(commands);
   register_snapshot(commands);
   register_template(commands);
+  register_secret(commands);
   register_key(commands);
   register_tenant(commands);
   register_ca(commands);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "net/tcp.h"
+#include "support/api_world.h"
+
+namespace atl::api {
+namespace {
+
+constexpr const char* kValue = "sk-live-4242424242424242";
+
+// Stands for the gateway: writes down what it is asked, and answers what it is told to.
+class FakeVault {
+ public:
+  explicit FakeVault(async::asio::io_context& loop) : loop_(loop), scope_(loop.get_executor()) {}
+  ~FakeVault() {
+    scope_.cancel();
+    async::asio::co_spawn(loop_, scope_.join(), async::asio::detached);
+    loop_.restart();
+    while (scope_.size() > 0) loop_.run_one();
+  }
+  control::VaultLink link() {
+    return control::VaultLink([this] { return connect(); });
+  }
+  std::vector<std::string> asked;
+  int status = 200;
+  std::string answer = "{}";
+
+ private:
+  Task<Result<net::StreamPtr>> connect() {
+    auto [mine, theirs] = net::stream_pair(loop_.get_executor());
+    scope_.spawn("vault", serve(std::move(mine)));
+    co_return std::move(theirs);
+  }
+  Task<> serve(net::StreamPtr stream) {
+    http::Handler handler = [this](http::Exchange& exchange) { return handle(exchange); };
+    http::ServerLimits limits;
+    co_await http::serve_http1(std::move(stream), "", false, limits, handler);
+  }
+  Task<> handle(http::Exchange& exchange) {
+    auto body = co_await exchange.read_all(1 << 20);
+    asked.push_back(exchange.request().method + " " + exchange.request().target + " " +
+                    std::move(body).value_or(""));
+    http::ResponseHead head;
+    head.status = status;
+    std::string text = status == 204 ? std::string() : answer;
+    if (!text.empty()) head.headers.add("content-type", "application/json");
+    (void)co_await exchange.respond(std::move(head), std::move(text));
+  }
+  async::asio::io_context& loop_;
+  async::Scope scope_;
+};
+
+class SecretsTest : public ::testing::Test {
+ protected:
+  SecretsTest() : vault_(api_.world.io) {
+    api_.services.vault = vault_.link();
+    tenant_ = api_.world.identity->tenants().front().id;
+  }
+  test::ApiAnswer call(const std::string& method, const std::string& target, const std::string& body = "",
+                       const std::string& key = "") {
+    return api_.call(method, target, body, key);
+  }
+  static std::string secret(int number) {
+    return fmt::format(
+        R"({{"secretID":"sec_{0:02}","name":"n{0}","currentVersion":1,"metadata":{{}},)"
+        R"("createdAt":"2026-01-01T00:00:{0:02}.000Z","updatedAt":"2026-01-01T00:00:00.000Z"}})",
+        number);
+  }
+  std::string base() const { return "/v1/vault/" + tenant_ + "/"; }
+
+  test::ApiWorld api_;
+  FakeVault vault_;
+  std::string tenant_;
+};
+
+TEST_F(SecretsTest, ArePassedOnForTheTenantOfTheKey) {
+  vault_.status = 201;
+  vault_.answer = secret(1);
+  auto made = call("POST", "/secrets", R"({"name":"a","value":"sk-live-4242424242424242"})");
+  EXPECT_EQ(made.status, 201) << made.text;
+  EXPECT_EQ(made.body.at("secretID").as_string(), "sec_01");
+  EXPECT_EQ(made.text.find(kValue), std::string::npos);
+  EXPECT_EQ(vault_.asked.back(),
+            "POST " + base() + R"(secrets {"name":"a","value":"sk-live-4242424242424242"})");
+  vault_.status = 200;
+  EXPECT_EQ(call("POST", "/secrets/a%2Fb", R"({"value":"v"})").status, 200);
+  EXPECT_EQ(vault_.asked.back(), "POST " + base() + R"(secrets/a%2Fb {"value":"v"})");
+  EXPECT_EQ(call("GET", "/secrets/a").status, 200);
+  EXPECT_EQ(vault_.asked.back(), "GET " + base() + "secrets/a ");
+  vault_.status = 204;
+  EXPECT_EQ(call("DELETE", "/secrets/a").status, 204);
+  EXPECT_EQ(vault_.asked.back(), "DELETE " + base() + "secrets/a ");
+}
+
+TEST_F(SecretsTest, OfAnotherTenantAreAskedForInItsName) {
+  auto key = api_.other_key();
+  vault_.status = 404;
+  vault_.answer = R"({"code":404,"message":"no secret 'a'","error_code":"secret_not_found"})";
+  auto answer = call("GET", "/secrets/a", "", key);
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_EQ(answer.word(), "secret_not_found");
+  EXPECT_EQ(vault_.asked.back().find(tenant_), std::string::npos);
+  auto before = vault_.asked.size();
+  EXPECT_EQ(call("GET", "/secrets/a", "", "wrong").status, 401);
+  EXPECT_EQ(call("POST", "/secrets", R"({"name":"a","value":"v"})", "none").status, 401);
+  EXPECT_EQ(vault_.asked.size(), before);
+}
+
+TEST_F(SecretsTest, AreListedInPages) {
+  std::string list;
+  for (int i = 1; i <= 5; ++i) list += (i > 1 ? "," : "") + secret(i);
+  vault_.answer = R"({"secrets":[)" + list + "]}";
+  std::string seen, token;
+  int pages = 0;
+  do {
+    auto page = call("GET", "/secrets?limit=2" + (token.empty() ? "" : "&nextToken=" + token));
+    ASSERT_EQ(page.status, 200) << page.text;
+    for (const auto& one : page.body.as_array()) seen += std::string(one.at("name").as_string()) + " ";
+    token = page.header("x-next-token");
+    ++pages;
+  } while (!token.empty());
+  EXPECT_EQ(seen, "n1 n2 n3 n4 n5 ");
+  EXPECT_EQ(pages, 3);
+  EXPECT_EQ(call("GET", "/secrets?nextToken=x").status, 400);
+}
+
+TEST_F(SecretsTest, BindingsAndAuthorizationsArePassedOn) {
+  vault_.status = 201;
+  vault_.answer = R"({"bindingID":"bnd_1","secretID":"sec_1","host":"a.example","port":443,"path":"/"})";
+  EXPECT_EQ(call("POST", "/v1/bindings", R"({"secret":"a","host":"a.example"})").status, 201);
+  EXPECT_EQ(vault_.asked.back(), "POST " + base() + R"(bindings {"secret":"a","host":"a.example"})");
+  vault_.status = 200;
+  vault_.answer = R"({"bindings":[]})";
+  EXPECT_EQ(call("GET", "/v1/bindings").status, 200);
+  vault_.answer = R"({"url":"https://a/","state":"s"})";
+  EXPECT_EQ(call("POST", "/v1/secrets/a/authorization").status, 200);
+  EXPECT_EQ(vault_.asked.back(), "POST " + base() + "secrets/a/authorization ");
+  vault_.answer = R"({"done":true})";
+  EXPECT_EQ(call("POST", "/v1/secrets/a/authorization/finish", R"({"state":"s","code":"c"})").status, 200);
+  EXPECT_EQ(vault_.asked.back(),
+            "POST " + base() + R"(secrets/a/authorization/finish {"state":"s","code":"c"})");
+  vault_.status = 204;
+  EXPECT_EQ(call("DELETE", "/v1/bindings/bnd_1").status, 204);
+}
+
+TEST_F(SecretsTest, WithoutAGatewayTheAnswerSaysSo) {
+  api_.services.vault = control::VaultLink(nullptr);
+  auto answer = call("POST", "/secrets", R"({"name":"a","value":"sk-live-4242424242424242"})");
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.word(), "gateway_unavailable");
+  EXPECT_EQ(answer.text.find(kValue), std::string::npos);
+  auto gone = []() -> Task<Result<net::StreamPtr>> {
+    co_return make_error(Code::kUnavailable, "connect: refused");
+  };
+  api_.services.vault = control::VaultLink(gone);
+  EXPECT_EQ(call("GET", "/secrets").status, 503);
+}
+
+}  // namespace
+}  // namespace atl::api
