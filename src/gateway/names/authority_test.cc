@@ -97,10 +97,33 @@ TEST(Agree, Microsandbox709DomainFronting) {
           .ok());
 }
 
-// Wide-Moat/open-computer-use#198, agentcage/agentcage#175: SNI differs from Host, or from what was dialled.
-TEST(Agree, Agentcage214SniDiffersFromHost) {
+// agentcage/agentcage#175, #214: SNI differs from Host, or from what was dialled.
+TEST(Agree, Agentcage175SniDiffersFromHost) {
   EXPECT_FALSE(agree({.sni = "a.example", .host = "b.example", .default_port = 443}).ok());
   EXPECT_FALSE(agree({.dialled = authority("a.example:443"), .sni = "b.example"}).ok());
+}
+
+// Wide-Moat/open-computer-use#198: on the leg that is not inspected nobody compared the server name with what
+// was dialled.
+TEST(Agree, OpenComputerUse198TheLegThatIsNotInspected) {
+  EXPECT_FALSE(agree({.dialled = authority("allowed.example:443"), .sni = "hidden.example"}).ok());
+  EXPECT_FALSE(
+      agree({.dialled = authority("allowed.example:443"), .sni = "allowed.example.evil.example"}).ok());
+}
+
+// superradcompany/microsandbox#752: a request to a proxy outside names another host than the connection is
+// for.
+TEST(Agree, Microsandbox752AProxyBehindPort80) {
+  EXPECT_FALSE(
+      agree({.dialled = authority("proxy.example:80"), .host = "proxy.example", .absolute = "target.example"})
+          .ok());
+  EXPECT_FALSE(agree({.dialled = authority("proxy.example:80"), .host = "target.example:443"}).ok());
+}
+
+// gateway.md section 5: absolute URI and Host differ, and user information that hides the host.
+TEST(Agree, Section5AbsoluteUriDiffersFromHost) {
+  EXPECT_FALSE(agree({.host = "a.example", .absolute = "b.example", .default_port = 80}).ok());
+  EXPECT_FALSE(agree({.host = "a.example", .absolute = "evil@a.example", .default_port = 80}).ok());
 }
 
 // apache/trafficserver#7348: the policy of one SNI evaded by a Host that only looks different.

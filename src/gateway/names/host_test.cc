@@ -186,7 +186,7 @@ TEST(HostPattern, NoWildcardMatchesAnAddress) {
 }
 
 // anthropic-experimental/sandbox-runtime#65: rules for addresses and blocks besides names.
-TEST(HostPattern, AddressesAndBlocks) {
+TEST(HostPattern, SandboxRuntime65AddressesAndBlocks) {
   EXPECT_TRUE(pattern("10.0.0.0/8").matches(host("10.1.2.3")));
   EXPECT_FALSE(pattern("10.0.0.0/8").matches(host("11.1.2.3")));
   EXPECT_FALSE(pattern("10.0.0.0/8").matches(host("10.example")));

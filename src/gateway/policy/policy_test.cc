@@ -113,6 +113,25 @@ TEST(Policy, Dust24656ARuleForANameIsNoneForItsAddress) {
   EXPECT_EQ(policy->connection(connection_to("1.2.3.4:443", Stream::kTls)).way, Way::kDeny);
 }
 
+// rappdw/sandy#154: a resolver over HTTPS defeats the policy of DNS. Here it is a host like any other, and
+// what it answers is an address, for which no rule about names speaks.
+TEST(Policy, Sandy154WhatAnotherResolverAnswersOpensNothing) {
+  auto policy = policy_of(R"({"action":"allow","hosts":["api.example","doh.example"]})");
+  EXPECT_EQ(policy->connection(connection_to("doh.example:443", Stream::kTls)).way, Way::kPass);
+  EXPECT_EQ(policy->connection(connection_to("1.2.3.4:443", Stream::kTls)).way, Way::kDeny);
+  EXPECT_EQ(policy->connection(connection_to("dns.example:443", Stream::kTls)).way, Way::kDeny);
+}
+
+// stripe/smokescreen#301: the proxy can be told to dial itself on another port. No port of this machine is
+// reachable.
+TEST(Policy, Smokescreen301NoPortOfThisMachine) {
+  auto policy =
+      policy_of(std::string(kAllowAll) + R"(,{"action":"allow","hosts":["0.0.0.0/0","::/0","127.0.0.0/8"]})");
+  for (const char* to : {"127.0.0.1:8080", "[::1]:4750", "0.0.0.0:80", "0x7f.1:9999", "100.64.0.1:7400"})
+    EXPECT_EQ(policy->connection(connection_to(to, Stream::kHttp)).refusal.rule, "special-address") << to;
+  EXPECT_EQ(policy->connection(connection_to("me.example:4750", Stream::kHttp, "127.0.0.1")).way, Way::kDeny);
+}
+
 TEST(Policy, WithoutTheAddressOnlyTheAddressIsOpen) {
   auto policy = policy_of(std::string(kAllowAll) + R"(,{"action":"deny","hosts":["1.2.3.0/24"]},
     {"action":"deny","hosts":["5.0.0.0/8"],"methods":["PUT"]})");

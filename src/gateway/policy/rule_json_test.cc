@@ -113,6 +113,19 @@ TEST(RuleJson, MistakesAreRefusedWithTheirPlace) {
   }
 }
 
+// BerriAI/litellm#24952, #37053, #31467, #26996: the stored key went to whatever host the caller named.
+TEST(RuleJson, Litellm24952ACredentialIsBoundToNamedHosts) {
+  for (const char* hosts :
+       {R"(["*"])", R"(["a.example","*"])", R"(["0.0.0.0/0"])", R"(["8.8.8.0/24"])", R"(["::/0"])"}) {
+    auto set = with_rule(fmt::format(R"({{"action":"allow","hosts":{},"credential":"key"}})", hosts));
+    ASSERT_FALSE(set.ok()) << hosts;
+    EXPECT_NE(set.error().message().find("credential"), std::string::npos);
+  }
+  EXPECT_TRUE(
+      with_rule(R"({"action":"allow","hosts":["a.example","*.b.example","8.8.8.8"],"credential":"key"})")
+          .ok());
+}
+
 TEST(RuleJson, MistakesOutsideOfRules) {
   for (const char* text :
        {"", "[]", "{}", R"({"version":2})", R"({"version":1,"rule":[]})", R"({"version":1,"default":"ask"})",
