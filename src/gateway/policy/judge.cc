@@ -155,7 +155,7 @@ Finding match(const Rule& rule, RequestView& request) {
   Finding reached = reach(rule, request.facts().at);
   if (reached.match == Match::kNo) return reached;
   Finding judged = match_request(rule, request);
-  return judged.match < reached.match || judged.match == Match::kNo ? judged : reached;
+  return judged.match == Match::kYes ? reached : judged;
 }
 
 }  // namespace atl::gateway::policy

@@ -276,6 +276,11 @@ void apply(const Rule& rule, const std::string& id, RequestDecision& out) {
   if (rule.rate) out.rates.push_back({id, *rule.rate});
 }
 
+// Everything fits, but whether the name leads to an address of the rule.
+bool only_address_open(const Finding& found) {
+  return found.match == Match::kMaybe && found.miss == Miss::kHost;
+}
+
 RequestDecision denied(Refusal refusal) {
   RequestDecision out;
   out.refusal = std::move(refusal);
@@ -301,6 +306,11 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
     if (rule.action == Action::kAsk && allowed) continue;
     if (rule.action == Action::kAdjust && !allowed && !asked && !open) break;
     Finding found = match(rule, view);
+    if (only_address_open(found)) {
+      if (rule.action == Action::kDeny && !rule.judges_requests()) continue;  // connection() will see to it
+      out.provisional = true;
+      if (rule.action == Action::kAllow) found.match = Match::kYes;
+    }
     if (!counts(rule, found.match)) {
       if (rule.action == Action::kAllow && found.miss > nearest.miss) near = &entry, nearest = found;
       continue;

@@ -69,7 +69,8 @@ struct RequestDecision {
       max_body_bytes;     // the smallest one; a body of unknown length must be cut there
   std::string body_rule;  // which says so
   std::vector<RateBound> rates;
-  Refusal refusal;  // when kDeny
+  bool provisional = false;  // a rule about addresses could not be judged yet
+  Refusal refusal;           // when kDeny
   std::optional<ShadowDifference> shadow;
 };
 
@@ -109,8 +110,9 @@ class Policy {
   // only an answer with the address is final. What passes without the address may still be denied with it.
   ConnectionDecision connection(const ConnectionFacts& facts) const;
 
-  // Asked for every request of an inspected connection, when the address is known: without it, denies that
-  // name addresses count as matching.
+  // Asked for every request of an inspected connection. Without the address of a name the answer may be
+  // `provisional`; then it must be asked again with the address before that is dialled. Otherwise
+  // connection() with the address is enough.
   RequestDecision request(const RequestFacts& facts) const;
 
   // True when some rule about this connection looks into bodies: then the caller gives request() bodies of up

@@ -140,12 +140,37 @@ TEST(Policy, WithoutTheAddressOnlyTheAddressIsOpen) {
   EXPECT_EQ(policy->connection(connection_to("a.example:443", Stream::kTls, "")).way, Way::kInspect);
   EXPECT_EQ(policy->connection(connection_to("a.example:443", Stream::kTls, "1.2.3.4")).way, Way::kDeny);
   EXPECT_EQ(policy->connection(connection_to("a.example:443", Stream::kTls, "1.2.4.4")).way, Way::kPass);
-  auto blind = request_to("a.example:443", "GET", "/");
-  blind.at.address.reset();
-  EXPECT_EQ(policy->request(blind).verdict, Verdict::kDeny);
+}
+
+TEST(Policy, ARequestMayBeJudgedBeforeItsNameIsResolved) {
+  auto policy = policy_of(std::string(kAllowAll) + R"(,{"action":"deny","hosts":["1.2.3.0/24"]})");
+  auto early = request_to("a.example:443", "GET", "/");
+  early.at.address.reset();
+  EXPECT_EQ(policy->request(early).verdict,
+            Verdict::kAllow);  // and connection() refuses 1.2.3.4 when it is dialled
+  EXPECT_FALSE(policy->request(early).provisional);
   EXPECT_EQ(policy->request(request_to("a.example:443", "GET", "/")).verdict, Verdict::kDeny);
-  blind.at.address = parse_ip("8.8.8.8").value();
-  EXPECT_EQ(policy->request(blind).verdict, Verdict::kAllow);
+
+  // A deny of requests by address: nobody asks again about the request, so it is refused at once.
+  policy =
+      policy_of(std::string(kAllowAll) + R"(,{"action":"deny","hosts":["5.0.0.0/8"],"methods":["PUT"]})");
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kAllow);
+  early.method = "PUT";
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
+  EXPECT_EQ(policy->request(request_to("a.example:443", "PUT", "/")).verdict, Verdict::kAllow);
+
+  policy = policy_of(R"({"action":"allow","hosts":["1.2.3.0/24"],"viaName":true,"paths":["/a"]})");
+  early.path = "/a";
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kAllow);
+  EXPECT_TRUE(policy->request(early).provisional);
+  EXPECT_FALSE(policy->request(request_to("a.example:443", "GET", "/a")).provisional);
+  early.path = "/b";
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
+  early.path = "/x/../a";
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
+  early.path = "/a";
+  early.at.address = parse_ip("8.8.8.8").value();
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
 }
 
 TEST(Policy, HowARequestIsSentComesFromAllRulesThatCount) {
