@@ -60,6 +60,19 @@ inline constexpr std::size_t kMaxMetadata = 64;  // keys of one file
 inline constexpr std::size_t kMaxMetadataValue = 4096;
 inline constexpr std::uint64_t kMaxGzipSource = 32 * kMiB;  // larger downloads are sent as they are
 
+// Batches.
+inline constexpr std::size_t kMaxBatchRequest = 16 * kMiB;
+inline constexpr std::size_t kMaxBatchSteps = 1000;
+inline constexpr std::size_t kMaxBatchName = 128;  // of a key, and of a step's id
+inline constexpr std::size_t kMaxBatchParallel = 16;
+inline constexpr std::size_t kMaxBatches = 64;  // that run, or have a key and are remembered
+inline constexpr std::size_t kMaxBatchOutput =
+    16 * kMiB;  // that steps of one batch say; what is more is left out
+inline constexpr std::size_t kBatchRetainedBytes = 32 * kMiB;       // of answers that are remembered
+inline constexpr std::size_t kMaxBatchFile = 8 * kMiB;              // that a step reads
+inline constexpr auto kBatchLook = std::chrono::milliseconds(200);  // at whether a batch was cancelled
+inline constexpr std::uint16_t kInterpreterPort = 49999;  // of the code interpreter, fixed by its client
+
 // Accounts.
 inline constexpr std::size_t kMaxAccountFile = kMiB;  // /etc/passwd, /etc/group
 inline constexpr std::size_t kMaxGroups = 256;        // supplementary groups of one user

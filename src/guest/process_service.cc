@@ -128,19 +128,12 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
   if (deliver) co_await stream.end(std::move(failure));
 }
 
-// The blocking part: who the user is and where the process begins.
+// The blocking part.
 Result<SpawnRequest> prepare_spawn(Guest& guest, const Settings& settings, const std::string& user_name,
                                    const StartRequest& request) {
-  TRY(User user, find_user(guest, user_name, settings.default_user));
-  SpawnRequest spawn;
-  spawn.command = request.config.command;
-  spawn.arguments = request.config.arguments;
-  spawn.environment = process_environment(settings, user, request.config.environment);
-  TRY(spawn.directory, normal_path(request.config.directory, user.account.home, settings.workdir));
-  spawn.identity = user.identity;
+  TRY(SpawnRequest spawn, prepare_process(guest, settings, user_name, request.config));
   spawn.terminal = request.terminal;
   spawn.stdin_open = request.stdin_open;
-  spawn.open_files = guest.options.boot.open_files;
   return spawn;
 }
 
@@ -320,6 +313,20 @@ std::map<std::string, std::string> process_environment(const Settings& settings,
   for (const auto& [name, value] : settings.environment) out[name] = value;
   for (const auto& [name, value] : requested) out[name] = value;
   return out;
+}
+
+Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, const std::string& user_name,
+                                     const ProcessConfig& config) {
+  TRY(User user, find_user(guest, user_name, settings.default_user));
+  SpawnRequest spawn;
+  spawn.command = config.command;
+  spawn.arguments = config.arguments;
+  spawn.environment = process_environment(settings, user, config.environment);
+  TRY(spawn.directory, normal_path(config.directory, user.account.home, settings.workdir));
+  spawn.identity = user.identity;
+  spawn.stdin_open = false;
+  spawn.open_files = guest.options.boot.open_files;
+  return spawn;
 }
 
 Task<bool> serve_process(Guest& guest, Exchange& exchange, std::string_view method) {

@@ -15,4 +15,8 @@ Task<bool> serve_process(Guest& guest, Exchange& exchange, std::string_view meth
 std::map<std::string, std::string> process_environment(const Settings& settings, const User& user,
                                                        const std::map<std::string, std::string>& requested);
 
+// How a process of `user_name` (empty: the default one) begins. Blocks on the disk.
+Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, const std::string& user_name,
+                                     const ProcessConfig& config);
+
 }  // namespace atl::guest

@@ -92,6 +92,7 @@ Task<> Server::serve_connection(net::StreamPtr stream) {
 Task<> Server::shut_down() {
   if (listener_ != nullptr) listener_->close();
   connections_.cancel();
+  co_await guest_.batches.shut_down();
   co_await guest_.processes.shut_down();
   co_await guest_.watches.shut_down();
   co_await connections_.join();
@@ -197,6 +198,8 @@ Task<bool> Server::serve_open(Exchange& exchange, std::string_view path) {
     co_return co_await serve_filesystem(guest_, exchange, path.substr(kFilesystemService.size()));
   if (method == "POST" && path == "/files/compose")
     co_await serve_compose(guest_, exchange);
+  else if (method == "POST" && path == "/batch")
+    co_await serve_batch(guest_, exchange);
   else if (method == "GET" && path == "/metrics")
     co_await respond_json(exchange, 200, metrics_.read());
   else if (method == "GET" && path == "/envs")

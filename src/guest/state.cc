@@ -11,7 +11,8 @@ Guest::Guest(async::Executor loop, Options given)
       file_workers(kFileThreads),
       spawn_workers(kSpawnThreads),
       processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd), options.subscriber_stall),
-      watches(loop) {}
+      watches(loop),
+      batches(loop) {}
 
 Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user) {
   auto accounts = guest.accounts.get();

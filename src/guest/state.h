@@ -9,6 +9,7 @@
 
 #include "base/secret.h"
 #include "guest/accounts.h"
+#include "guest/batch.h"
 #include "guest/process.h"
 #include "guest/rest.h"
 #include "guest/watch_table.h"
@@ -50,6 +51,7 @@ struct Guest {
   Workers spawn_workers;
   ProcessTable processes;
   WatchTable watches;
+  BatchTable batches;
   Rest rest;
   std::size_t transfers = 0;                        // uploads and downloads under way
   std::size_t requests = 0;                         // of clients under way

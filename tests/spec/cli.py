@@ -18,10 +18,11 @@ import time
 import urllib.request
 
 import cli_isolation
+import cli_map
 from cli_sleep import sleeps_without_work
 from cli_world import ATOLL, Terminal, World, wait_for
 
-TESTS = [*cli_isolation.TESTS, sleeps_without_work]
+TESTS = [*cli_isolation.TESTS, *cli_map.TESTS, sleeps_without_work]
 
 
 def test(function):

@@ -11,6 +11,7 @@ void register_all(Commands& commands) {
   register_doctor(commands);
   register_env(commands);
   register_run(commands);
+  register_map(commands);
   register_create(commands);
   register_exec(commands);
   register_shell(commands);

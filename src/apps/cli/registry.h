@@ -14,6 +14,7 @@ void register_env(Commands& commands);
 void register_status(Commands& commands);
 void register_doctor(Commands& commands);
 void register_run(Commands& commands);
+void register_map(Commands& commands);
 void register_create(Commands& commands);
 void register_exec(Commands& commands);
 void register_shell(Commands& commands);

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""atoll map: order, input, failures, lost sandboxes, interruption."""
+import json
+import signal
+import subprocess
+
+from cli_world import ATOLL, wait_for
+
+
+def gives_output_in_the_order_of_the_input(world):
+    # The first is the slowest.
+    done = world.run("map", "-j", "4", "sh", "-c", "sleep 0.$((4 - {})); echo {} {}", stdin=b"1\n2\n3\n\n4\n")
+    assert (done.returncode, done.stdout) == (0, b"1 1\n2 2\n3 3\n4 4\n"), done
+    assert world.sandboxes() == []
+
+
+def feeds_the_line_where_there_is_no_mark(world):
+    done = world.run("map", "--json", "sh", "-c", "read x; echo got $x; [ $x = a ]", stdin=b"a\nb\n")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["input"], line["stdout"], line["exit_code"], line["attempts"]) for line in lines] == [
+        ("a", "got a\n", 0, 1), ("b", "got b\n", 1, 1)], lines
+    assert done.returncode == 1, "one program failed, and was not tried again"
+
+
+def tries_again_when_the_sandbox_is_lost(world):
+    running = subprocess.Popen([ATOLL, "map", "--json", "sh", "-c", "echo begun; sleep {}"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=world.environment)
+    running.stdin.write(b"3\n")
+    running.stdin.close()
+    wait_for(world.sandboxes, "its sandbox")
+    world.ok("kill", world.sandboxes()[0])
+    out = running.stdout.read()
+    assert running.wait(60) == 0, (out, running.stderr.read())
+    line = json.loads(out)
+    assert line["attempts"] == 2 and line["stdout"] == "begun\n", line
+
+
+def leaves_nothing_behind_when_it_is_interrupted(world):
+    running = subprocess.Popen([ATOLL, "map", "sh", "-c", "sleep 60 # {}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=world.environment)
+    running.stdin.write(b"1\n2\n")
+    running.stdin.close()
+    wait_for(lambda: len(world.sandboxes()) == 2, "two sandboxes")
+    running.send_signal(signal.SIGINT)
+    assert running.wait(30) == 130
+    wait_for(lambda: world.sandboxes() == [], "no sandbox")
+
+
+TESTS = [gives_output_in_the_order_of_the_input, feeds_the_line_where_there_is_no_mark, tries_again_when_the_sandbox_is_lost,
+         leaves_nothing_behind_when_it_is_interrupted]
