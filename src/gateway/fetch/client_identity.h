@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The certificate of a credential of kind tls_client, ready to be shown to an upstream.
+#pragma once
+
+#include <memory>
+
+#include "gateway/vault/vault.h"
+#include "net/tls/client.h"
+
+namespace atl::gateway {
+
+// `credential` is of TlsClientKind. kInvalid, word "invalid_secret", when certificate or key cannot be read,
+// or do not belong together; no error has any of them in it.
+Result<std::shared_ptr<const net::TlsClientIdentity>> client_identity(const vault::Credential& credential);
+
+}  // namespace atl::gateway
