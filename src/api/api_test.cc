@@ -272,7 +272,7 @@ TEST_F(ApiTest, NetworkRulesAreReplacedAsAWhole) {
   auto domains = call("PUT", "/sandboxes/" + id + "/network",
                       R"({"allowOut":["*.example.com"],"denyOut":["0.0.0.0/0"]})");
   EXPECT_EQ(domains.status, 501);
-  EXPECT_EQ(domains.word(), "not_implemented_yet");
+  EXPECT_EQ(domains.word(), "gateway_off");
   EXPECT_EQ(call("PUT", "/sandboxes/" + id + "/network", R"({"allowOut":["example.com"]})").status, 400);
   EXPECT_FALSE(rules().internet) << "a refused update changes nothing";
   std::string many = R"({"denyOut":[)";

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxRuleHosts = 10;
 constexpr std::size_t kMaxRuleHeaders = 20;
 constexpr std::size_t kMaxHeaderName = 64;
 constexpr std::size_t kMaxHeaderValue = 2048;
+constexpr std::size_t kMaxHttpsPorts = 16;
 
 bool domain_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -41,19 +42,19 @@ bool valid_domain_pattern(std::string_view text) {
   return letter;  // only digits and dots would be an address in another spelling
 }
 
-void check_headers(Fields& transform) {
+model::StringMap read_headers(Fields& transform) {
   auto headers = transform.map("headers", kMaxRuleHeaders, kMaxHeaderValue);
-  if (!headers) return;
+  if (!headers) return {};
   for (const auto& [name, value] : *headers) {
     if (name.size() > kMaxHeaderName)
       transform.refuse("headers." + name, fmt::format("name longer than {}", kMaxHeaderName));
   }
+  return std::move(*headers);
 }
 
-// Rules come with the gateway. They are still checked, so that what is wrong is said to be wrong.
-bool check_rules(Fields& network) {
+void read_header_rules(Fields& network, model::NetworkRules& out) {
   auto rules = network.object("rules");
-  if (!rules || rules->raw().empty()) return false;
+  if (!rules || rules->raw().empty()) return;
   if (rules->raw().size() > kMaxRuleHosts)
     network.refuse("rules", fmt::format("at most {} hosts", kMaxRuleHosts));
   for (const auto& [key, value] : rules->raw()) {
@@ -68,11 +69,21 @@ bool check_rules(Fields& network) {
         continue;
       }
       Fields rule(item.get_object());
-      if (auto transform = rule.object("transform")) check_headers(*transform);
+      if (auto transform = rule.object("transform")) out.headers[host] = read_headers(*transform);
       if (auto status = rule.status(); !status) rules->refuse(host, status.error().message());
     }
   }
-  return true;
+}
+
+void read_https_ports(Fields& network, model::NetworkRules& out) {
+  const json::array* ports = network.array("httpsPorts");
+  for (std::size_t i = 0; ports && i < ports->size(); ++i) {
+    const json::value& port = (*ports)[i];
+    if (port.is_int64() && port.get_int64() > 0 && port.get_int64() < 65536 && i < kMaxHttpsPorts)
+      out.https_ports.push_back(static_cast<std::uint16_t>(port.get_int64()));
+    else
+      network.refuse(fmt::format("httpsPorts[{}]", i), "must be a port from 1 to 65535, at most 16 of them");
+  }
 }
 
 void read_deny(Fields& network, model::NetworkRules& rules) {
@@ -90,9 +101,7 @@ void read_deny(Fields& network, model::NetworkRules& rules) {
   }
 }
 
-// True when a domain is among the allowed ones.
-bool read_allow(Fields& network, model::NetworkRules& rules) {
-  bool domains = false;
+void read_allow(Fields& network, model::NetworkRules& rules) {
   auto list = network.texts("allowOut", model::kMaxNetworkRules);
   for (std::size_t i = 0; list && i < list->size(); ++i) {
     if (auto cidr = model::parse_cidr((*list)[i])) {
@@ -101,28 +110,23 @@ bool read_allow(Fields& network, model::NetworkRules& rules) {
     } else if (!valid_domain_pattern((*list)[i])) {
       network.refuse(fmt::format("allowOut[{}]", i), "must be an IPv4 address or block, or a domain name");
     } else {
-      domains = true;
+      rules.names.push_back((*list)[i]);
       if (rules.internet) {
         network.refuse(fmt::format("allowOut[{}]", i),
                        "a domain needs \"0.0.0.0/0\" in denyOut; otherwise everything is allowed anyway");
       }
     }
   }
-  return domains;
 }
 
-// Address rules of a network object into `rules`; what is missing in this version gives the second value.
+// A network object into `rules`; what is missing in this version is the answer.
 std::optional<Error> read_rules(Fields& network, model::NetworkRules& rules) {
   read_deny(network, rules);
-  bool domains = read_allow(network, rules);
-  bool transforms = check_rules(network);
+  read_allow(network, rules);
+  read_header_rules(network, rules);
+  read_https_ports(network, rules);
   bool proxy = network.object("egressProxy").has_value();
-  const json::array* https_ports = network.array("httpsPorts");
-  const char* hint = "address rules work today: IPv4 addresses and blocks in allowOut and denyOut";
-  if (domains) return not_yet(network.path("allowOut") + ": domain names", hint);
-  if (transforms) return not_yet(network.path("rules"), hint);
-  if (proxy) return not_yet(network.path("egressProxy"), hint);
-  if (https_ports && !https_ports->empty()) return not_yet(network.path("httpsPorts"), hint);
+  if (proxy) return not_yet(network.path("egressProxy"), "requests leave from this host");
   return std::nullopt;
 }
 
@@ -227,6 +231,14 @@ Error not_yet(std::string_view what, std::string_view hint) {
   return make_error(Code::kUnsupported, "{}: not implemented yet", what)
       .with_word("not_implemented_yet")
       .with_hint(std::string(hint));
+}
+
+Result<void> check_gateway(const control::SandboxService& sandboxes, const model::NetworkRules& rules) {
+  if (!rules.needs_gateway() || sandboxes.options().connect_gateway) return {};
+  return make_error(Code::kUnsupported,
+                    "network: domain names, header rules and httpsPorts need the gateway, which does not run")
+      .with_word("gateway_off")
+      .with_hint("start Atoll with it (atoll up --gateway), or use IPv4 addresses and blocks");
 }
 
 std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int64_t min) {

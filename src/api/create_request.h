@@ -26,6 +26,9 @@ std::optional<Millis> read_idle_timeout(Millis max_timeout, Fields& fields);
 // PUT /sandboxes/{id}/network: everything that is not named is cleared.
 Result<model::NetworkRules> read_network_update(const Call& call);
 
+// kUnsupported with the word gateway_off, for rules that only the gateway can keep, where there is none.
+Result<void> check_gateway(const control::SandboxService& sandboxes, const model::NetworkRules& rules);
+
 // kUnsupported with the word not_implemented_yet, for fields and calls that a later version brings.
 Error not_yet(std::string_view what, std::string_view hint);
 

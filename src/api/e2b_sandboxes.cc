@@ -20,6 +20,7 @@ Millis max_timeout(const Services& services) { return services.sandboxes.options
 
 Task<Result<Answer>> create(Services& services, Call& call, Generation generation) {
   CO_TRY(auto spec, read_create(max_timeout(services), call, generation));
+  CO_TRY_VOID(check_gateway(services.sandboxes, spec.network));
   CO_TRY(auto row, co_await services.sandboxes.create(std::move(spec)));
   FAULT("create.answered");
   Answer answer = json_answer(201, sandbox_created(services.config, *row));
@@ -122,6 +123,7 @@ Task<Result<Answer>> kill(Services& services, Call& call) {
 Task<Result<Answer>> network(Services& services, Call& call) {
   CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
   CO_TRY(auto rules, read_network_update(call));
+  CO_TRY_VOID(check_gateway(services.sandboxes, rules));
   CO_TRY_VOID(co_await services.sandboxes.set_network(call.tenant(), call.sandbox_id(), std::move(rules)));
   co_return no_content();
 }

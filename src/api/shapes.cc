@@ -23,10 +23,18 @@ json::array cidr_list(const std::vector<model::Cidr>& list) {
 
 json::object network_json(const model::SandboxRow& row) {
   json::object out;
-  out["allowOut"] = cidr_list(row.network.allow);
+  json::array allow = cidr_list(row.network.allow);
+  for (const std::string& name : row.network.names) allow.emplace_back(name);
+  out["allowOut"] = std::move(allow);
   json::array deny = cidr_list(row.network.deny);
   if (!row.network.internet) deny.emplace_back("0.0.0.0/0");
   out["denyOut"] = std::move(deny);
+  for (const auto& [host, headers] : row.network.headers) {
+    json::object transform{{"transform", json::object{{"headers", json::value_from(headers)}}}};
+    if (!out.contains("rules")) out["rules"] = json::object();
+    out["rules"].as_object()[host] = json::array{std::move(transform)};
+  }
+  if (!row.network.https_ports.empty()) out["httpsPorts"] = json::value_from(row.network.https_ports);
   out["allowPublicTraffic"] = row.ingress.allow_public;
   if (!row.ingress.mask_request_host.empty()) out["maskRequestHost"] = row.ingress.mask_request_host;
   return out;

@@ -204,7 +204,7 @@ wire::StartRequest SandboxService::start_request(const Live& live) const {
   request.owner_epoch = epoch_;
   request.build.set(live.row.build);
   request.tier = static_cast<std::uint8_t>(live.row.tier);
-  request.internet = live.row.network.internet ? 1 : 0;
+  request.internet = kernel_rules(live.row.network).internet ? 1 : 0;
   request.cpu_millis = live.row.limits.cpu_millis;
   request.processes = live.row.limits.processes;
   request.open_files = live.row.limits.open_files;
@@ -242,9 +242,10 @@ GuestIdentity SandboxService::identity_of(const model::SandboxRow& row) const {
 // From here on the sandbox exists and is the tenant's; on success it runs and can be reached.
 Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved) {
   model::NetworkRules started_with;
-  started_with.internet = live->pooled || live->row.network.internet;
-  if (live->row.network != started_with) {
-    CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, live->row.network));
+  model::NetworkRules rules = kernel_rules(live->row.network);
+  started_with.internet = live->pooled || rules.internet;
+  if (rules != started_with) {
+    CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, rules));
     FAULT("create.network_set");
   }
   CO_TRY_VOID(co_await egress_.make_known(egress_facts(live->row)));

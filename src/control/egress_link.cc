@@ -27,8 +27,12 @@ json::array blocks(const std::vector<model::Cidr>& list) {
 json::object facts_json(const EgressFacts& facts) {
   json::object network;
   network["internet"] = facts.network.internet;
-  network["allow"] = blocks(facts.network.allow);
+  json::array allow = blocks(facts.network.allow);
+  for (const std::string& name : facts.network.names) allow.emplace_back(name);
+  network["allow"] = std::move(allow);
   network["deny"] = blocks(facts.network.deny);
+  network["rules"] = json::value_from(facts.network.headers);
+  network["httpsPorts"] = json::value_from(facts.network.https_ports);
   json::object out;
   out["id"] = facts.sandbox;
   out["tenant"] = facts.tenant;
@@ -76,24 +80,29 @@ std::uint64_t EgressLink::enqueue(Message message) {
 
 void EgressLink::changed(EgressFacts facts) {
   // Without a connection nothing is kept: the next one begins with everything.
-  if (listening_) enqueue({"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts))});
+  if (listening_) enqueue(put(facts, nullptr));
 }
 
 void EgressLink::gone(std::string sandbox, std::uint64_t generation) {
-  if (listening_) enqueue({"DELETE", fmt::format("/v1/sandboxes/{}?generation={}", sandbox, generation), ""});
+  if (!listening_) return;
+  enqueue({"DELETE", fmt::format("/v1/sandboxes/{}?generation={}", sandbox, generation), "", nullptr});
 }
 
 Task<Result<void>> EgressLink::make_known(EgressFacts facts) {
   if (!connect_) co_return success();
-  std::string id = facts.sandbox;
-  std::uint64_t number =
-      enqueue({"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts))});
+  auto refused = std::make_shared<std::optional<Error>>();
+  std::uint64_t number = enqueue(put(facts, refused));
   auto until = Steady::now() + kPatience;
   while (told_ < number && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
+  if (*refused) co_return Error(**refused);
   if (told_ >= number) co_return success();
-  co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", id)
+  co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", facts.sandbox)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
+}
+
+EgressLink::Message EgressLink::put(const EgressFacts& facts, std::shared_ptr<std::optional<Error>> refused) {
+  return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(refused)};
 }
 
 Task<Result<void>> EgressLink::say(Message message) {
@@ -114,6 +123,8 @@ Task<Result<void>> EgressLink::say(Message message) {
     log::error("the gateway refused what it was told", {{"request", message.method + " " + message.target},
                                                         {"status", answer->head.status},
                                                         {"answer", answer->body}});
+    if (message.refused)
+      message.refused->emplace(Code::kInvalid, "the gateway refuses the network rules: " + answer->body);
   }
   co_return success();
 }
@@ -134,7 +145,7 @@ Task<Result<void>> EgressLink::serve() {
   listening_ = true;
   json::object everything;
   everything["sandboxes"] = std::move(sandboxes);
-  CO_TRY_VOID(co_await say({"POST", "/v1/sync", json::serialize(everything)}));
+  CO_TRY_VOID(co_await say({"POST", "/v1/sync", json::serialize(everything), nullptr}));
   connected_ = true;
   log::info("gateway connected");
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(included));
@@ -146,7 +157,7 @@ Task<Result<void>> EgressLink::serve() {
 
 Task<Result<void>> EgressLink::say_next() {
   if (queue_.empty()) co_await work_.wait_until(Steady::now() + kHeartbeat);
-  if (queue_.empty()) co_return co_await say({"POST", "/v1/alive", ""});
+  if (queue_.empty()) co_return co_await say({"POST", "/v1/alive", "", nullptr});
   Message next = queue_.front();
   CO_TRY_VOID(co_await say(std::move(next)));
   queue_.pop_front();

@@ -44,13 +44,15 @@ class EgressLink {
   // Tells it on, without waiting.
   void changed(EgressFacts facts);
   void gone(std::string sandbox, std::uint64_t generation);
-  // Returns when the gateway knows. kUnavailable, word gateway_unavailable, when it has not heard within two
-  // seconds: nothing of the sandbox gets out until it has.
+  // Returns when the gateway knows; kInvalid when it refuses the rules. kUnavailable, word
+  // gateway_unavailable, when it has not heard within two seconds: nothing of the sandbox gets out until it
+  // has.
   Task<Result<void>> make_known(EgressFacts facts);
 
  private:
   struct Message {
     std::string method, target, body;
+    std::shared_ptr<std::optional<Error>> refused;  // what the gateway said against it; null: nobody asks
   };
 
   Task<> run();
@@ -58,6 +60,7 @@ class EgressLink {
   Task<Result<void>> serve();
   Task<Result<void>> say_next();
   Task<Result<void>> say(Message message);
+  static Message put(const EgressFacts& facts, std::shared_ptr<std::optional<Error>> refused);
   std::uint64_t enqueue(Message message);
 
   http::Connector connect_;

@@ -236,12 +236,25 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
   co_return SandboxView(live, &live->row);
 }
 
+// What of the rules is the kernel's to enforce: nothing where the gateway judges all.
+model::NetworkRules SandboxService::kernel_rules(const model::NetworkRules& rules) const {
+  return options_.connect_gateway ? model::NetworkRules{} : rules;
+}
+
+Task<Result<void>> SandboxService::enforce(LivePtr live, model::NetworkRules rules) {
+  if (!options_.connect_gateway)
+    co_return co_await runner_.network(live->row.id, live->row.generation, rules);
+  EgressFacts facts = egress_facts(live->row);
+  facts.network = std::move(rules);
+  co_return co_await egress_.make_known(std::move(facts));
+}
+
 Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id,
                                                model::NetworkRules rules) {
   CO_TRY(LivePtr live, find_running(tenant, id));
-  // The kernel first: if it refuses, the old rules stay in force and on record. A crash in between is put
-  // right by the client's repetition, which replaces everything.
-  CO_TRY_VOID(co_await runner_.network(id, live->row.generation, rules));
+  // Who enforces them first: if it refuses, the old rules stay in force and on record. A crash in between is
+  // put right by the client's repetition, which replaces everything.
+  CO_TRY_VOID(co_await enforce(live, rules));
   FAULT("network.applied");
   if (live->ending) co_return no_such(id);
   live->row.network = std::move(rules);

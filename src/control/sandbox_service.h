@@ -203,6 +203,8 @@ class SandboxService final : public Directory {
   struct Step;  // what one transition writes; service_impl.h
   std::vector<EgressFacts> all_egress() const;
   void tell_gateway(const Live& live, model::State state);
+  model::NetworkRules kernel_rules(const model::NetworkRules& rules) const;
+  Task<Result<void>> enforce(LivePtr live, model::NetworkRules rules);
   struct PoolKey {
     std::string build;
     model::Tier tier;

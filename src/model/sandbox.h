@@ -54,12 +54,17 @@ struct Cidr {
 std::optional<Cidr> parse_cidr(std::string_view text);
 std::string format_cidr(const Cidr& cidr);
 
-// Address rules. allow beats deny, and no rule ever opens a private, link-local, metadata or host range.
+// What a sandbox may reach. allow beats deny, and no rule ever opens a private, link-local, metadata or host
+// range. Names and headers need the gateway; the kernel knows addresses only.
 struct NetworkRules {
   bool internet = true;  // policy `open`; false = closed but for `allow`
   std::vector<Cidr> allow;
   std::vector<Cidr> deny;
+  std::vector<std::string> names;  // that are allowed: "a.example", "*.example", "*"
+  std::map<std::string, std::map<std::string, std::string>> headers;  // host -> header -> value, to be set
+  std::vector<std::uint16_t> https_ports;                             // besides 443
   bool operator==(const NetworkRules&) const = default;
+  bool needs_gateway() const { return !names.empty() || !headers.empty() || !https_ports.empty(); }
 };
 inline constexpr std::size_t kMaxNetworkRules = 64;  // of each list
 

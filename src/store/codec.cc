@@ -30,6 +30,17 @@ Result<std::vector<model::Cidr>> decode_list(const json::object& object, const c
   return list;
 }
 
+// What older rows do not have is empty.
+template <class T>
+Result<void> decode_optional(const json::object& object, const char* key, T& into) {
+  const json::value* value = object.if_contains(key);
+  if (!value) return {};
+  auto read = json::try_value_to<T>(*value);
+  if (!read) return damaged("network");
+  into = std::move(*read);
+  return {};
+}
+
 }  // namespace
 
 std::string encode_map(const model::StringMap& map) {
@@ -55,6 +66,9 @@ std::string encode_network(const model::NetworkRules& rules, const model::Ingres
   object["internet"] = rules.internet;
   object["allow"] = encode_list(rules.allow);
   object["deny"] = encode_list(rules.deny);
+  if (!rules.names.empty()) object["names"] = json::value_from(rules.names);
+  if (!rules.headers.empty()) object["headers"] = json::value_from(rules.headers);
+  if (!rules.https_ports.empty()) object["https_ports"] = json::value_from(rules.https_ports);
   object["allow_public"] = ingress.allow_public;
   object["mask_host"] = ingress.mask_request_host;
   return json::serialize(object);
@@ -78,6 +92,9 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   column.ingress.mask_request_host = std::string_view(mask->get_string());
   TRY(column.rules.allow, decode_list(object, "allow"));
   TRY(column.rules.deny, decode_list(object, "deny"));
+  TRY_VOID(decode_optional(object, "names", column.rules.names));
+  TRY_VOID(decode_optional(object, "headers", column.rules.headers));
+  TRY_VOID(decode_optional(object, "https_ports", column.rules.https_ports));
   return column;
 }
 

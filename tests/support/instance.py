@@ -126,7 +126,16 @@ class Daemon:
 
 class Instance:
     def __init__(
-        self, programs, folder, name="esc", slot_first=3500, slot_count=200, ready=4, template=None, runsc=None
+        self,
+        programs,
+        folder,
+        name="esc",
+        slot_first=3500,
+        slot_count=200,
+        ready=4,
+        template=None,
+        runsc=None,
+        gateway=None,
     ):
         self.programs, self.folder, self.name = programs, folder, name
         self.slot_first, self.slot_count = slot_first, slot_count
@@ -136,10 +145,13 @@ class Instance:
         self.template = template or find_base_template()
         self.interpreter = os.environ.get("ATOLL_TEST_WITH_INTERPRETER")  # a build of code-interpreter-v1
         self.user = "atoll"
+        self.gateway_options = gateway  # flags of atoll-gateway; None: there is none, address rules alone decide
+        self.gateway_port = free_port()
         self.runsc = runsc or os.environ.get("ATOLL_TEST_RUNSC", "none")
         self.turn = None
         self.runner = Daemon("runner", self.runner_command(), folder + "/runner.log")
         self.control = Daemon("control", self.control_command(), folder + "/control.log")
+        self.gateway = Daemon("gateway", self.gateway_command(), folder + "/gateway.log")
 
     def shared(self):
         return ["--data-dir", self.data_dir, "--run-dir", self.run_dir]
@@ -157,6 +169,21 @@ class Instance:
             "--runsc",
             self.runsc,
             "--microvm-emulation",
+            *(["--egress-port", str(self.gateway_port)] if self.has_gateway() else []),
+        ]
+
+    def has_gateway(self):
+        return self.gateway_options is not None
+
+    def gateway_command(self):
+        return [
+            self.programs + "/atoll-gateway",
+            *self.shared(),
+            "--user",
+            self.user,
+            "--port",
+            str(self.gateway_port),
+            *(self.gateway_options or []),
         ]
 
     def control_command(self):
@@ -169,6 +196,7 @@ class Instance:
             self.user,
             "--pool-size",
             str(self.ready),
+            *(["--gateway"] if self.has_gateway() else []),
         ]
 
     def prepare(self):
@@ -234,6 +262,8 @@ class Instance:
 
     def start(self):
         self.runner.start()
+        if self.has_gateway():
+            self.gateway.start()
         self.control.start()
 
     def start_first(self):
@@ -313,7 +343,7 @@ class Instance:
 
     def daemon_pids(self):
         found = []
-        for daemon in (self.runner, self.control):
+        for daemon in (self.runner, self.control, self.gateway):
             if daemon.running():
                 found += [daemon.pid, *kernel.descendants(daemon.pid)]
         return found
@@ -343,6 +373,7 @@ class Instance:
         except Exception as error:  # the daemons may be dead already: then the leftovers go below
             print(f"note: ending the sandboxes of {self.name}: {error}")
         self.control.stop()
+        self.gateway.stop()
         self.runner.stop()
         self.sweep()
         if self.turn:

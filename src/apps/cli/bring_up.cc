@@ -148,20 +148,25 @@ Result<void> take_running_settings(const SupervisorState& state, Config& config,
   return success();
 }
 
-}  // namespace
-
-Result<void> ensure_user(const Config& config, const Tell& tell) {
-  if (::getpwnam(config.user.c_str()) != nullptr) return success();
+Result<void> ensure_one_user(const std::string& user, const std::string& home, const Tell& tell) {
+  if (::getpwnam(user.c_str()) != nullptr) return success();
   std::string useradd = find_program("useradd");
   if (useradd.empty()) {
     return make_error(Code::kNotFound,
-                      "the system user '{}' does not exist and useradd is not here to make it", config.user)
-        .with_hint("install the package passwd, or name another user with --user");
+                      "the system user '{}' does not exist and useradd is not here to make it", user)
+        .with_hint("install the package passwd, or make the user yourself");
   }
-  TRY_VOID(run_program(useradd, {"--system", "--user-group", "--no-create-home", "--home-dir",
-                                 config.data_dir, "--shell", "/usr/sbin/nologin", config.user}));
-  tell(fmt::format("made system user {}", config.user));
+  TRY_VOID(run_program(useradd, {"--system", "--user-group", "--no-create-home", "--home-dir", home,
+                                 "--shell", "/usr/sbin/nologin", user}));
+  tell(fmt::format("made system user {}", user));
   return success();
+}
+
+}  // namespace
+
+Result<void> ensure_user(const Config& config, const Tell& tell) {
+  TRY_VOID(ensure_one_user(config.user, config.data_dir, tell));
+  return config.gateway ? ensure_one_user(kGatewayUser, config.data_dir, tell) : success();
 }
 
 Result<void> ensure_directories(const Config& config, const Tell& tell) {
@@ -212,7 +217,7 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
     ::poll(nullptr, 0, static_cast<int>(kPoll.count()));
   }
   tell(orphans ? "started the supervisor, which took over the daemons"
-               : "started the supervisor, runner and control");
+               : "started the supervisor and the daemons");
   return started;
 }
 

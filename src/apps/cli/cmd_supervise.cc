@@ -42,7 +42,7 @@ Result<int> become_daemon(const std::string& name, const MachineOptions& machine
   }
   return make_error(Code::kInvalid, "there is no daemon '{}'", name)
       .with_word("usage")
-      .with_hint("runner or control");
+      .with_hint("runner, gateway or control");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void register_daemon(Commands& commands) {
       nullptr, "daemon", "become a daemon, with flags made from the configuration",
       "  # as the systemd units do\n  atoll daemon runner\n  atoll daemon control",
       [machine, name](const Globals& globals) { return become_daemon(*name, *machine, globals); });
-  app.add_option("NAME", *name, "runner or control")->required();
+  app.add_option("NAME", *name, "runner, gateway or control")->required();
   add_machine_options(commands, app, *machine, Declare::kAll);
   commands.hide(app);
 }

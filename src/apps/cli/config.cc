@@ -97,6 +97,8 @@ const std::map<std::string, Key>& keys() {
       {"pool.ready", number_key(&Config::ready_sandboxes)},
       {"templates.base", flag_key(&Config::base_template)},
       {"microvm.emulation", flag_key(&Config::microvm_emulation)},
+      {"gateway.enabled", flag_key(&Config::gateway)},
+      {"gateway.port", number_key(&Config::gateway_port)},
   };
   return table;
 }
@@ -200,6 +202,8 @@ Result<void> check_config(const Config& config) {
     return make_error(Code::kInvalid, "slots {} to {} do not fit: at least one, and all below {}",
                       config.slot_first, config.slot_first + config.slot_count, kMaxSlots);
   }
+  if (config.gateway_port > 65535)
+    return make_error(Code::kInvalid, "gateway.port must be from 0 to 65535, not {}", config.gateway_port);
   if (config.domain.empty() || config.domain.find_first_of(" /:") != std::string::npos) {
     return make_error(Code::kInvalid, "'{}' is no domain name", printable(config.domain));
   }

@@ -13,6 +13,7 @@
 
 namespace atl::cli {
 
+inline constexpr char kGatewayUser[] = "atoll-gateway";  // whose secrets nobody else can read
 inline constexpr char kDefaultConfig[] = "/etc/atoll/atoll.toml";
 
 enum class Plain { kLoopback, kAnywhere };
@@ -31,6 +32,8 @@ struct Config {
   bool base_template = true;                    // build `base` at first start
   std::string default_isolation = "container";  // of sandboxes for which nobody asks for another
   bool microvm_emulation = false;               // allow the microvm tier without KVM
+  bool gateway = false;                         // all egress through atoll-gateway
+  std::uint32_t gateway_port = 7401;            // of this host, TCP and UDP; 0: any that is free
 };
 
 // Reads `text` over `base`. Unknown keys and wrong types are refused with `name`:line and a suggestion.

@@ -52,6 +52,17 @@ int reach_of(const std::string& address) {
   return endpoint->address == "0.0.0.0" || endpoint->address == "::" ? 1 : 0;
 }
 
+// It starts as root, binds its port, and becomes a user of its own by itself.
+Result<DaemonSpec> gateway_spec(const Config& config) {
+  TRY(std::string program, find_daemon("atoll-gateway"));
+  DaemonSpec gateway{
+      "gateway", program, {}, "", config.run_dir + "/gateway.sock", config.data_dir + "/log/gateway.log"};
+  gateway.arguments = {
+      "--data-dir", config.data_dir,  "--run-dir", config.run_dir, "--user",
+      kGatewayUser, "--control-user", config.user, "--port",       fmt::format("{}", config.gateway_port)};
+  return gateway;
+}
+
 }  // namespace
 
 void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& options, Declare which) {
@@ -87,6 +98,10 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
   app.add_flag("--microvm-emulation", options.microvm_emulation,
                "where KVM does not work, emulate the processors of the microvm tier");
+  app.add_flag("--gateway", options.gateway, "send everything that leaves sandboxes through atoll-gateway");
+  app.add_option("--gateway-port", options.gateway_port, "port of the gateway on this host (default: 7401)")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
 }
 
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals) {
@@ -109,6 +124,8 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   if (options.microvm_emulation) config.microvm_emulation = true;
+  if (options.gateway) config.gateway = true;
+  if (options.gateway_port >= 0) config.gateway_port = static_cast<std::uint32_t>(options.gateway_port);
   TRY_VOID(check_config(config));
   return config;
 }
@@ -137,6 +154,8 @@ std::vector<std::string> config_flags(const Config& config) {
                                  config.default_isolation};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
+  if (config.gateway) flags.push_back("--gateway");
+  flags.insert(flags.end(), {"--gateway-port", fmt::format("{}", config.gateway_port)});
   return flags;
 }
 
@@ -185,6 +204,7 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--slot-first", running.slot_first, asked.slot_first);
   compare("--slot-count", running.slot_count, asked.slot_count);
   compare("--default-isolation", running.default_isolation, asked.default_isolation);
+  if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "no --gateway");
   return differ;
 }
 
@@ -211,6 +231,8 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                       "--slot-count",   fmt::format("{}", config.slot_count),
                       "--guestd",       guestd};
   if (config.microvm_emulation) runner.arguments.push_back("--microvm-emulation");
+  std::string port = fmt::format("{}", config.gateway_port);
+  if (config.gateway) runner.arguments.insert(runner.arguments.end(), {"--egress-port", port});
   // Control starts as root, binds its port, and becomes the user by itself.
   DaemonSpec control{"control", control_program, {}, "", "", config.data_dir + "/log/control.log"};
   control.arguments = {"--data-dir",
@@ -231,7 +253,10 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                        config.default_isolation};
   for (const std::string& address : config.listen)
     control.arguments.insert(control.arguments.end(), {"--listen", address});
-  return std::vector<DaemonSpec>{std::move(runner), std::move(control)};
+  if (!config.gateway) return std::vector<DaemonSpec>{std::move(runner), std::move(control)};
+  control.arguments.push_back("--gateway");
+  TRY(DaemonSpec gateway, gateway_spec(config));
+  return std::vector<DaemonSpec>{std::move(runner), std::move(gateway), std::move(control)};
 }
 
 Result<void> choose_ports(Config& config) {
@@ -240,6 +265,9 @@ Result<void> choose_ports(Config& config) {
     if (endpoint.port != 0) continue;
     TRY(endpoint.port, free_port(endpoint.address));
     address = format_endpoint(endpoint);
+  }
+  if (config.gateway && config.gateway_port == 0) {
+    TRY(config.gateway_port, free_port("0.0.0.0"));
   }
   return success();
 }

@@ -20,6 +20,8 @@ struct MachineOptions {
   std::vector<std::string> listen;
   int slot_first = -1, slot_count = -1, ready = -1;
   bool microvm_emulation = false;
+  bool gateway = false;
+  int gateway_port = -1;
 };
 // Declares --config, --data-dir and --run-dir, and with kAll what else is in the configuration.
 enum class Declare { kPaths, kAll };

@@ -56,6 +56,8 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.domain = "two.example";
   config.slot_first = 7;
   config.microvm_emulation = true;
+  config.gateway = true;
+  config.gateway_port = 7499;
   config.slot_count = 9;
   config.ready_sandboxes = 0;
   config.default_isolation = "auto";
@@ -82,6 +84,8 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->slot_first, config.slot_first);
   EXPECT_EQ(again->default_isolation, config.default_isolation);
   EXPECT_TRUE(again->microvm_emulation);
+  EXPECT_TRUE(again->gateway);
+  EXPECT_EQ(again->gateway_port, 7499u);
   EXPECT_EQ(again->slot_count, config.slot_count);
   EXPECT_EQ(again->ready_sandboxes, config.ready_sandboxes);
 }

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "apps/control/certificates.h"
-#include "apps/control/privileges.h"
+#include "apps/daemon/privileges.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "sys/files.h"
@@ -14,6 +14,7 @@
 namespace atl::control_app {
 namespace {
 
+constexpr Steady::duration kGatewayDial = std::chrono::seconds(2);
 constexpr Steady::duration kDrain = std::chrono::seconds(5);
 constexpr Steady::duration kCertificateCheck = std::chrono::hours(12);
 
@@ -28,16 +29,20 @@ Result<std::string> boot_id() {
 Daemon::Daemon(Options options) : options_(std::move(options)), background_(io_.get_executor()) {}
 
 Result<void> Daemon::open() {
-  TRY_VOID(prepare_directories(options_));
+  // The builder owns what is in templates/; control only needs it to be there, so that Landlock can name it.
+  TRY_VOID(sys::ensure_directory(options_.data_dir, 0755));
+  TRY_VOID(daemons::own_directory(options_.control_dir(), options_.user));
+  TRY_VOID(sys::ensure_directory(options_.templates_dir(), 0755));
   TRY(options_.service.boot_id, boot_id());
   TRY_VOID(watch_host());
   TRY_VOID(bind());  // a port below 1024 needs root
-  TRY_VOID(become_user(options_.user));
-  TRY(lock_, lock_data_dir(options_.control_dir()));
-  TRY_VOID(confine_files(options_));  // before the store's thread is started: it would not be confined
+  TRY_VOID(daemons::become_user(options_.user));
+  TRY(lock_, daemons::lock_directory(options_.control_dir(), "atoll-control"));
+  // Before the store's thread is started: it would not be confined.
+  TRY_VOID(daemons::confine_files({{options_.control_dir(), true}, {options_.templates_dir(), false}}));
   TRY_VOID(open_store());
   TRY_VOID(open_tls());
-  return confine_calls();
+  return daemons::confine_calls();
 }
 
 // Opened before files are out of reach.
@@ -81,6 +86,11 @@ Result<void> Daemon::open_store() {
   catalog_ = std::make_unique<control::Catalog>(*db_, system_clock(), options_.templates_dir());
   TRY_VOID(catalog_->load());
   auto connect = [path = options_.runner_socket()] { return net::connect_seqpacket(path); };
+  if (options_.gateway == Gateway::kYes) {
+    options_.service.connect_gateway = [path = options_.gateway_socket()] {
+      return net::connect_unix(path, kGatewayDial);
+    };
+  }
   service_ = std::make_unique<control::SandboxService>(io_.get_executor(), *db_, system_clock(), *catalog_,
                                                        *identity_, connect, control::slot_network(),
                                                        options_.service);

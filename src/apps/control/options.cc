@@ -19,6 +19,7 @@ struct Raw {
   std::vector<std::string> listen = {"127.0.0.1:7400"};
   std::string domain = "atoll.localhost";
   std::string plain = "loopback";
+  bool gateway = false;
   std::int64_t max_timeout_s = 86'400;
   std::string default_isolation = "container";
 };
@@ -38,6 +39,7 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->capture_default_str();
   app.add_option("--user", options.user, "User to become when started as root; '' stays root")
       ->capture_default_str();
+  app.add_flag("--gateway", raw.gateway, "Tell atoll-gateway (RUN-DIR/gateway.sock) of sandboxes: nothing leaves without it");
   app.add_option("--pool-size", options.service.pool_size, "Sandboxes kept ready per template")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
@@ -79,6 +81,7 @@ Result<void> finish(Options& options, const Raw& raw) {
     options.listen.push_back(std::move(endpoint));
   }
   options.plain = raw.plain == "anywhere" ? Plain::kAnywhere : Plain::kLoopback;
+  options.gateway = raw.gateway ? Gateway::kYes : Gateway::kNo;
   options.domain = raw.domain;
   options.service.default_isolation = model::parse_host_default(raw.default_isolation).value();
   options.service.max_timeout = std::chrono::seconds(raw.max_timeout_s);

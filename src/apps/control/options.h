@@ -12,6 +12,7 @@
 
 namespace atl::control_app {
 
+enum class Gateway : bool { kNo, kYes };
 enum class Plain : std::uint8_t { kLoopback, kAnywhere };
 
 struct Options {
@@ -21,6 +22,7 @@ struct Options {
   std::string domain;  // with the port, as clients see it
   Plain plain = Plain::kLoopback;
   std::string user = "atoll";  // to become when started as root; empty: stay
+  Gateway gateway = Gateway::kNo;  // whether atoll-gateway runs beside it
   // How often the host may be promised: the sum of all sandboxes' limits over what there is. What is really
   // left is looked at before every start (control/room.h).
   struct Overcommit {
@@ -30,6 +32,7 @@ struct Options {
 
   std::string control_dir() const { return data_dir + "/control"; }
   std::string templates_dir() const { return data_dir + "/templates"; }
+  std::string gateway_socket() const { return run_dir + "/gateway.sock"; }
   std::string runner_socket() const { return run_dir + "/runner.sock"; }
 };
 

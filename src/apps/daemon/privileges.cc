@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/control/privileges.h"
+#include "apps/daemon/privileges.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -17,10 +17,9 @@
 
 #include "base/log.h"
 #include "sys/files.h"
-#include "sys/landlock.h"
 #include "sys/seccomp/filter.h"
 
-namespace atl::control_app {
+namespace atl::daemons {
 namespace {
 
 Result<passwd> find_user(const std::string& user) {
@@ -44,9 +43,9 @@ void allow_if(sys::FilterPolicy& policy, const char* call, Test test) {
   policy.rules.push_back({call, {}, {test}});
 }
 
-// Everything that control, SQLite, OpenSSL and the C library do while serving. Not among it: starting
+// Everything that the daemons, SQLite, OpenSSL and the C library do while serving. Not among it: starting
 // programs, changing identity, mounts, namespaces, tracing, raw sockets, executable memory.
-sys::FilterPolicy control_calls() {
+sys::FilterPolicy daemon_calls() {
   sys::FilterPolicy policy;
   policy.otherwise = {sys::FilterAction::Kind::kErrno, EPERM};
   // Reading, writing and naming files; Landlock says where.
@@ -110,16 +109,20 @@ sys::FilterPolicy control_calls() {
 
 }  // namespace
 
-Result<void> prepare_directories(const Options& options) {
-  TRY_VOID(sys::ensure_directory(options.data_dir, 0755));
-  TRY_VOID(sys::ensure_directory(options.control_dir(), 0700));
-  // The builder owns what is below; control only needs it to be there, so that Landlock can name it.
-  TRY_VOID(sys::ensure_directory(options.templates_dir(), 0755));
-  if (!is_root() || options.user.empty()) return {};
-  TRY(passwd user, find_user(options.user));
-  if (::lchown(options.control_dir().c_str(), user.pw_uid, user.pw_gid) != 0) {
-    return Error::from_errno(errno, "give " + options.control_dir() + " to " + options.user);
-  }
+Result<void> own_directory(const std::string& path, const std::string& user) {
+  TRY_VOID(sys::ensure_directory(path, 0700));
+  if (!is_root() || user.empty()) return {};
+  TRY(passwd entry, find_user(user));
+  if (::lchown(path.c_str(), entry.pw_uid, entry.pw_gid) != 0)
+    return Error::from_errno(errno, "give " + path + " to " + user);
+  return {};
+}
+
+Result<void> share_socket(const std::string& path, const std::string& user) {
+  if (!is_root() || user.empty()) return {};
+  TRY(passwd entry, find_user(user));
+  if (::lchown(path.c_str(), 0, entry.pw_gid) != 0 || ::chmod(path.c_str(), 0660) != 0)
+    return Error::from_errno(errno, "give " + path + " to the group of " + user);
   return {};
 }
 
@@ -145,21 +148,20 @@ Result<void> become_user(const std::string& user) {
   return {};
 }
 
-Result<sys::Fd> lock_data_dir(const std::string& control_dir) {
-  std::string path = control_dir + "/lock";
+Result<sys::Fd> lock_directory(const std::string& directory, const std::string& program) {
+  std::string path = directory + "/lock";
   TRY(sys::Fd fd, sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return Error::from_errno(errno, "lock " + path);
-  return make_error(Code::kConflict, "another atoll-control runs on this data directory ({} is locked)", path)
+  return make_error(Code::kConflict, "another {} runs on this data directory ({} is locked)", program, path)
       .with_hint("stop it first, or give this one another --data-dir");
 }
 
-Result<void> confine_files(const Options& options) {
+Result<void> confine_files(std::vector<sys::LandlockPath> paths) {
   if (sys::landlock_abi() == 0) {
     log::warn("this kernel has no Landlock; files are protected by owner and mode only");
     return {};
   }
-  std::vector<sys::LandlockPath> paths{{options.control_dir(), true}, {options.templates_dir(), false}};
   for (const char* path :
        {"/dev/null", "/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo", "/etc/ssl"}) {
     if (::access(path, F_OK) == 0) paths.push_back({path, false});
@@ -168,8 +170,8 @@ Result<void> confine_files(const Options& options) {
 }
 
 Result<void> confine_calls() {
-  TRY(auto program, sys::compile_filter(control_calls()));
+  TRY(auto program, sys::compile_filter(daemon_calls()));
   return sys::install_filter(program);
 }
 
-}  // namespace atl::control_app
+}  // namespace atl::daemons

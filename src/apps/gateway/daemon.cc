@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/gateway/daemon.h"
+
+#include <csignal>
+
+#include "apps/daemon/privileges.h"
+#include "base/log.h"
+#include "gateway/fronts/network_policy.h"
+#include "gateway/vault/master_key.h"
+#include "sys/files.h"
+
+namespace atl::gateway_app {
+namespace {
+
+constexpr Steady::duration kDrain = std::chrono::seconds(2);
+constexpr char kKeyVariable[] = "ATOLL_GATEWAY_KEY";
+constexpr unsigned kAnyMode = 0600;  // given to control's group before it is of use
+
+Result<std::string> read_ca(const std::string& file) {
+  if (file.empty()) return std::string();
+  return sys::read_file(file, 4 << 20);
+}
+
+}  // namespace
+
+Daemon::Daemon(Options options)
+    : options_(std::move(options)),
+      events_(system_clock()),
+      feed_(registry_, [](const boost::json::object& network) { return gateway::compile_network(network); }) {
+}
+
+Result<void> Daemon::open() {
+  TRY_VOID(sys::ensure_directory(options_.data_dir, 0755));
+  TRY_VOID(sys::ensure_directory(options_.run_dir, 0755));
+  TRY_VOID(daemons::own_directory(options_.gateway_dir(), options_.user));
+  TRY_VOID(bind());
+  TRY_VOID(open_upstream());  // reads the host's roots and name servers
+  TRY_VOID(daemons::become_user(options_.user));
+  TRY(lock_, daemons::lock_directory(options_.gateway_dir(), "atoll-gateway"));
+  // Before the vault's thread is started: it would not be confined.
+  std::vector<sys::LandlockPath> paths{{options_.gateway_dir(), true}};
+  for (const char* path : {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}) {
+    if (sys::read_file(path).ok()) paths.push_back({path, false});
+  }
+  TRY_VOID(daemons::confine_files(std::move(paths)));
+  TRY_VOID(open_vault());
+  interceptor_ = std::make_unique<gateway::Interceptor>(system_clock());
+  TRY_VOID(interceptor_->prepare());
+  TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
+  parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
+                                  *upstream_, *vault_, patterns_, system_clock()});
+  front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
+                                            std::move(datagrams_));
+  cleaner_ = registry_.on_change([this](const std::string& id) {
+    if (!registry_.find(id)) authorities_->forget(id);
+  });
+  return daemons::confine_calls();
+}
+
+// The port is for every address of this host: a redirected connection arrives at that of its slot's link.
+// What was not redirected is reset at once, and the runner's firewall lets nothing else in.
+Result<void> Daemon::bind() {
+  net::Endpoint all{"0.0.0.0", options_.port};
+  TRY(listener_, net::listen_tcp(io_.get_executor(), all));
+  TRY(datagrams_, net::bind_udp(io_.get_executor(), all));
+  TRY(auto feed, net::listen_unix(io_.get_executor(), options_.feed_socket(), kAnyMode));
+  TRY_VOID(daemons::share_socket(options_.feed_socket(), options_.control_user));
+  http::ServerOptions options;
+  http::Handler handler = [this](http::Exchange& exchange) { return feed_.handle(exchange); };
+  feed_server_ = std::make_unique<http::Server>(io_.get_executor(), std::move(feed), options, handler);
+  log::info("listening", {{"port", options_.port}, {"feed", options_.feed_socket()}});
+  return success();
+}
+
+// From the environment when it is given there, else from a file, which the first start makes.
+Result<gateway::vault::Locked> Daemon::master_key() {
+  auto given = gateway::vault::key_from_environment(kKeyVariable);
+  if (given.ok() || given.error().code() != Code::kNotFound) return given;
+  std::string path = options_.gateway_dir() + "/master.key";
+  auto kept = gateway::vault::key_from_file(path);
+  if (kept.ok() || kept.error().code() != Code::kNotFound) return kept;
+  log::info("made a new master key for secrets", {{"file", path}});
+  return gateway::vault::make_key_file(path);
+}
+
+Result<void> Daemon::open_vault() {
+  TRY(gateway::vault::Locked key, master_key());
+  TRY(vault_, gateway::vault::Vault::open(options_.gateway_dir() + "/vault.db", key, system_clock()));
+  authorities_ = std::make_unique<gateway::Authorities>(std::string(vault_->derive("authorities").reveal()),
+                                                        system_clock());
+  return success();
+}
+
+Result<void> Daemon::open_upstream() {
+  gateway::ResolverOptions options;
+  options.servers = options_.dns;
+  TRY(auto resolver, gateway::make_resolver(io_.get_executor(), options));
+  TRY(std::string roots, read_ca(options_.ca_file));
+  TRY(auto tls, net::make_tls_client(roots));
+  upstream_ = std::make_unique<gateway::Upstream>(io_.get_executor(), std::move(resolver), std::move(tls));
+  return success();
+}
+
+Task<> Daemon::main_task() {
+  async::asio::signal_set signals(io_, SIGTERM, SIGINT);
+  feed_server_->start();
+  front_->start();
+  log::info("ready");
+  co_await signals.async_wait(async::use_result);
+  log::info("ending");
+  co_await feed_server_->stop(kDrain);
+  co_await front_->stop();
+  co_await upstream_->shut_down();
+}
+
+void Daemon::run() {
+  async::asio::co_spawn(io_, main_task(), [this](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+    io_.stop();
+  });
+  io_.run();
+}
+
+}  // namespace atl::gateway_app

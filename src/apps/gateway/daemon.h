@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Daemon: the parts of atoll-gateway, wired together.
+#pragma once
+
+#include <memory>
+
+#include "apps/gateway/options.h"
+#include "gateway/flow/credentials.h"
+#include "gateway/fronts/front.h"
+#include "gateway/sandboxes/feed.h"
+#include "http/front/front.h"
+#include "sys/fd.h"
+
+namespace atl::gateway_app {
+
+using async::Task;
+
+class Daemon {
+ public:
+  explicit Daemon(Options options);
+  // Everything up to and including the loss of privileges. Blocking.
+  Result<void> open();
+  // Serves until SIGTERM or SIGINT. Blocking.
+  void run();
+
+ private:
+  Result<void> bind();
+  Result<gateway::vault::Locked> master_key();
+  Result<void> open_vault();
+  Result<void> open_upstream();
+  Task<> main_task();
+
+  Options options_;
+  async::asio::io_context io_{1};
+  sys::Fd lock_;
+  std::unique_ptr<net::Listener> listener_;
+  std::unique_ptr<net::DatagramSocket> datagrams_;
+  gateway::Registry registry_;
+  gateway::Flows flows_{registry_};
+  gateway::Events events_;
+  gateway::Feed feed_;
+  std::unique_ptr<http::Server> feed_server_;
+  std::unique_ptr<gateway::vault::Vault> vault_;
+  std::unique_ptr<gateway::Names> names_;
+  std::unique_ptr<gateway::Authorities> authorities_;
+  std::unique_ptr<gateway::Interceptor> interceptor_;
+  std::unique_ptr<gateway::Upstream> upstream_;
+  gateway::PatternCache patterns_;
+  std::unique_ptr<gateway::Parts> parts_;
+  std::unique_ptr<gateway::Front> front_;
+  std::shared_ptr<void> cleaner_;  // drops what is kept of sandboxes that are gone
+};
+
+}  // namespace atl::gateway_app

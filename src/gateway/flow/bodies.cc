@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/flow/bodies.h"
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "net/relay.h"
+
+namespace atl::gateway {
+
+using async::Task;
+
+namespace {
+
+// Waits until it is cancelled.
+Task<> park() {
+  async::asio::steady_timer never(co_await async::asio::this_coro::executor, Steady::time_point::max());
+  co_await never.async_wait(async::use_result);
+}
+
+// The body; false when it broke off or was too large.
+Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, std::uint64_t most,
+                      bool& too_large) {
+  net::RelayBuffer buffer;
+  std::uint64_t sent = 0;
+  while (true) {
+    auto got = co_await exchange.read_body(buffer.space());
+    if (!got) {
+      upstream.close();
+      co_return false;
+    }
+    if (*got == 0) co_return true;
+    sent += *got;
+    if (sent > most) {
+      too_large = true;
+      upstream.close();
+      co_return false;
+    }
+    if (!(co_await upstream.write_body(buffer.view(*got))).ok()) co_return true;  // it may still answer
+    buffer.passed_on(*got);
+  }
+}
+
+}  // namespace
+
+Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
+                 const std::optional<std::string>& read, const SendRules& rules, bool& too_large) {
+  bool whole = true;
+  if (read) {
+    if (!read->empty()) whole = (co_await upstream.write_body(*read)).ok();
+  } else if (exchange.request().has_body) {
+    whole = co_await relay_body(exchange, upstream, rules.most, too_large);
+  }
+  if (whole) {
+    upstream.set_trailers(prepare_trailers(exchange.request_trailers(), rules.injected));
+    (void)co_await upstream.finish_body();
+  }
+  co_await park();  // the answer decides
+}
+
+Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange) {
+  net::RelayBuffer buffer;
+  while (true) {
+    auto got = co_await upstream.read_body(buffer.space());
+    if (!got) {
+      exchange.abort();
+      co_return false;
+    }
+    if (*got == 0) break;
+    if (!(co_await exchange.write(buffer.view(*got))).ok()) {
+      upstream.close();
+      co_return false;
+    }
+    buffer.passed_on(*got);
+  }
+  exchange.set_trailers(upstream.trailers());
+  co_return (co_await exchange.finish()).ok();
+}
+
+Task<bool> send_searched(http::ClientExchange& upstream, http::Exchange& exchange, AnswerBody body,
+                         const AnswerRules& rules, std::size_t& incidents) {
+  net::RelayBuffer buffer;
+  while (true) {
+    auto got = co_await body.read(buffer.space());
+    if (!got) {
+      exchange.abort();
+      co_return false;
+    }
+    if (*got == 0) break;
+    if (!(co_await exchange.write(buffer.view(*got))).ok()) {
+      upstream.close();
+      co_return false;
+    }
+    buffer.passed_on(*got);
+  }
+  exchange.set_trailers(prepare_answer_trailers(upstream.trailers(), rules, incidents));
+  incidents += body.incidents();
+  co_return (co_await exchange.finish()).ok();
+}
+
+Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered) {
+  co_await exchange.wait_client_gone();
+  auto cancelled = (co_await async::asio::this_coro::cancellation_state).cancelled();
+  if (cancelled != async::asio::cancellation_type::none) co_return;
+  if (!answered) upstream.close();
+  co_await park();
+}
+
+std::string hex_sha256(std::string_view bytes) { return hex_encode(Sha256Beginning("").with(bytes)); }
+
+}  // namespace atl::gateway

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The moving of bodies between a program inside and its upstream, with back-pressure and bounded memory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/upstream/answer_body.h"
+#include "gateway/upstream/answer_head.h"
+#include "gateway/upstream/request_head.h"
+#include "http/client.h"
+#include "http/server.h"
+
+namespace atl::gateway {
+
+inline constexpr std::size_t kMaxSignedBody = 16 << 20;  // that must be read before it can be signed
+
+// What holds for the body of a request.
+struct SendRules {
+  std::uint64_t most = UINT64_MAX;    // bytes
+  std::vector<std::string> injected;  // lower-case names of headers, which no trailer may say again
+};
+
+// Sends the client's body on, or `read` when it was read before, with its trailers. Beyond the limit it
+// closes the upstream's side and says so in `too_large`. Does not end before it is cancelled.
+Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
+                 const std::optional<std::string>& read, const SendRules& rules, bool& too_large);
+// Tells the upstream when the client goes away before its answer is whole. Does not end before it is
+// cancelled.
+Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);
+
+// Sends the answer's body back, with its trailers; true when it is whole. Breaks off when the upstream does.
+Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange);
+// The same with secrets taken out; `incidents` counts them.
+Task<bool> send_searched(http::ClientExchange& upstream, http::Exchange& exchange, AnswerBody body,
+                         const AnswerRules& rules, std::size_t& incidents);
+
+// Hexadecimal, as AWS signatures want it.
+std::string hex_sha256(std::string_view bytes);
+
+}  // namespace atl::gateway

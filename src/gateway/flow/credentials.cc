@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/flow/credentials.h"
+
+#include <algorithm>
+
+#include "gateway/vault/forms.h"
+
+namespace atl::gateway {
+namespace {
+
+constexpr std::string_view kPlaceholderStart = "${e2b.";
+constexpr std::string_view kSecretStart = "${e2b.secrets.";
+
+Error unusable(std::string_view name, std::string_view why) {
+  return make_error(Code::kDenied, "the credential {} of this host cannot be used: {}", name, why)
+      .with_word("credential_unusable")
+      .with_hint("atoll secret ls shows what there is; nothing was sent");
+}
+
+void add_once(std::vector<vault::CredentialPtr>& list, vault::CredentialPtr one) {
+  bool there = std::any_of(list.begin(), list.end(),
+                           [&](const vault::CredentialPtr& other) { return other->row.id == one->row.id; });
+  if (!there) list.push_back(std::move(one));
+}
+
+// The text of a header that a rule sets, with the secrets that it names.
+Result<Secret> expand(Parts& parts, const std::string& tenant, const policy::HeaderSet& header,
+                      std::vector<vault::CredentialPtr>& used) {
+  std::string out;
+  std::string_view rest = header.value;
+  while (true) {
+    std::size_t at = rest.find(kPlaceholderStart);
+    out.append(rest.substr(0, at));
+    if (at == std::string_view::npos) return Secret(std::move(out));
+    rest.remove_prefix(at);
+    std::size_t end = rest.find('}');
+    if (!rest.starts_with(kSecretStart) || end == std::string_view::npos)
+      return unusable(header.name, "only ${e2b.secrets.NAME} can be filled in");
+    std::string name(rest.substr(kSecretStart.size(), end - kSecretStart.size()));
+    auto credential = parts.vault.use(tenant, name);
+    if (!credential) return unusable(name, credential.error().message());
+    out.append((*credential)->secret.reveal());
+    add_once(used, *credential);
+    rest.remove_prefix(end + 1);
+  }
+}
+
+void append(vault::Changes& to, vault::Changes from) {
+  for (auto& one : from.headers) to.headers.push_back(std::move(one));
+  for (auto& one : from.query) to.query.push_back(std::move(one));
+  for (auto& one : from.remove_headers) to.remove_headers.push_back(std::move(one));
+}
+
+}  // namespace
+
+Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const Inbound& in, bool secure,
+                                                           const http::RequestHead& request,
+                                                           const policy::RequestDecision& decision) {
+  std::vector<vault::CredentialPtr> out;
+  std::string_view path = request.path();
+  vault::BindingRequest facts{in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
+                              in.dialled.port,    secure,         request.method,          path};
+  for (const vault::Binding* binding : vault::find(parts.vault.bindings(), facts)) {
+    if (binding->by_placeholder) continue;
+    auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
+    if (!credential) return unusable(binding->secret, credential.error().message());
+    add_once(out, *credential);
+    break;  // the most specific one; more would overwrite each other
+  }
+  for (const std::string& name : decision.credentials) {
+    auto credential = parts.vault.use(in.sandbox->tenant, name);
+    if (!credential) return unusable(name, credential.error().message());
+    add_once(out, *credential);
+  }
+  if (!out.empty() && !secure) {
+    bool clear =
+        std::any_of(parts.vault.bindings().begin(), parts.vault.bindings().end(),
+                    [&](const vault::Binding& b) { return b.secret == out[0]->row.id && b.cleartext; });
+    if (!clear) return unusable(out[0]->row.name, "it would go over the network in clear text");
+  }
+  return out;
+}
+
+std::vector<std::string> Injection::header_names() const {
+  std::vector<std::string> out = changes.remove_headers;
+  for (const vault::Setting& one : changes.headers) out.push_back(one.name);
+  return out;
+}
+
+Result<Injection> make_injection(Parts& parts, const Inbound& in,
+                                 std::vector<vault::CredentialPtr> credentials,
+                                 const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,
+                                 const http::RequestHead& request) {
+  Injection out;
+  for (const vault::CredentialPtr& credential : credentials) {
+    if (vault::is_minted(credential->config.kind)) return unusable(credential->row.name, "no token yet");
+    vault::ApplyInput input{*credential, request, nullptr, body_sha256, parts.clock.now()};
+    TRY(vault::Changes changes, vault::apply(input));
+    append(out.changes, std::move(changes));
+  }
+  for (const policy::HeaderSet& header : set_headers) {
+    TRY(Secret value, expand(parts, in.sandbox->tenant, header, credentials));
+    out.changes.headers.push_back({header.name, std::move(value)});
+  }
+  for (const vault::CredentialPtr& credential : credentials)
+    out.id += fmt::format("{}@{} ", credential->row.id, credential->row.version);
+  if (!credentials.empty()) out.patterns = parts.patterns.of(out.id, credentials);
+  out.credentials = std::move(credentials);
+  return out;
+}
+
+std::shared_ptr<const SecretPatterns> PatternCache::of(const std::string& id,
+                                                       const std::vector<vault::CredentialPtr>& credentials) {
+  auto found = known_.find(id);
+  if (found != known_.end()) return found->second;
+  std::vector<SecretPatterns::Pattern> patterns;
+  for (const vault::CredentialPtr& credential : credentials) {
+    for (Secret& form : vault::forms(*credential))
+      patterns.push_back({std::move(form), fmt::format("[{} of atoll]", credential->row.name)});
+  }
+  if (known_.size() >= kMost) known_.clear();
+  return known_[id] = std::make_shared<const SecretPatterns>(patterns);
+}
+
+}  // namespace atl::gateway

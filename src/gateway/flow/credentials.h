@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which credentials go into a request, and how they get there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gateway/fronts/parts.h"
+#include "gateway/upstream/scanner.h"
+#include "gateway/vault/apply.h"
+#include "gateway/vault/placeholder.h"
+
+namespace atl::gateway {
+
+// What goes into one request. Wiped with it.
+struct Injection {
+  std::vector<vault::CredentialPtr> credentials;  // that it carries, each once
+  vault::Changes changes;
+  std::string id;  // names them all with their versions, for the pools of connections; empty: none
+  std::shared_ptr<const SecretPatterns> patterns;  // what must not come back; null: nothing
+
+  bool empty() const { return credentials.empty(); }
+  // Lower-case names of the headers that it sets.
+  std::vector<std::string> header_names() const;
+};
+
+// Those that bindings and the policy's decision name for this request. kDenied, word "credential_unusable",
+// when one that is named is not there or cannot be used: a request that should carry a credential does not
+// leave without it.
+Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const Inbound& in, bool secure,
+                                                           const http::RequestHead& request,
+                                                           const policy::RequestDecision& decision);
+
+// What credentials and the headers that rules set do to `request`, as it came from the sandbox with its
+// authority made canonical. `body_sha256` as of vault::ApplyInput.
+Result<Injection> make_injection(Parts& parts, const Inbound& in,
+                                 std::vector<vault::CredentialPtr> credentials,
+                                 const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,
+                                 const http::RequestHead& request);
+
+// The patterns of secrets that were used lately: making them costs more than a request.
+class PatternCache {
+ public:
+  static constexpr std::size_t kMost = 256;
+  std::shared_ptr<const SecretPatterns> of(const std::string& id,
+                                           const std::vector<vault::CredentialPtr>& credentials);
+
+ private:
+  std::unordered_map<std::string, std::shared_ptr<const SecretPatterns>> known_;
+};
+
+}  // namespace atl::gateway

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/flow/http_flow.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "base/log.h"
+#include "gateway/flow/bodies.h"
+#include "gateway/fronts/refusal.h"
+#include "net/relay.h"
+
+namespace atl::gateway {
+namespace {
+
+using async::Task;
+using Verdict = policy::RequestDecision::Verdict;
+
+constexpr std::uint16_t kHttpPort = 80;
+constexpr std::uint16_t kHttpsPort = 443;
+
+// As Host has it: without the port that belongs to the scheme.
+std::string host_text(const Authority& authority, bool secure) {
+  bool usual = authority.port == (secure ? kHttpsPort : kHttpPort);
+  return usual ? authority.host.text() : authority.text();
+}
+
+Error not_running(std::string_view state) {
+  return make_error(Code::kConflict, "the sandbox is {}: nothing new goes out", state)
+      .with_word("not_running")
+      .with_hint("ask again when it runs");
+}
+
+}  // namespace
+
+// One request on its way, with everything that must be broken off when its sandbox may no longer send.
+struct HttpFlow::Running {
+  Running(http::Exchange& e, Inbound i) : exchange(e), in(std::move(i)) {}
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void cut() {
+    was_cut = true;
+    if (upstream) upstream->close();
+    if (raw_client) raw_client->close(net::Stream::Close::kReset);
+    if (raw_server) raw_server->close(net::Stream::Close::kReset);
+    if (exchange.head_sent() && !answered) exchange.abort();
+  }
+
+  http::Exchange& exchange;
+  Inbound in;
+  http::RequestHead request;        // as it goes out
+  std::optional<std::string> body;  // when it had to be read before
+  SendRules sending;
+  Injection injection;
+  std::unique_ptr<http::ClientExchange> upstream;
+  std::optional<http::ResponseHead> switching;  // the upstream's 101
+  net::Stream* raw_client = nullptr;
+  net::Stream* raw_server = nullptr;
+  bool answered = false;
+  bool was_cut = false;
+  bool too_large = false;
+};
+
+std::shared_ptr<void> HttpFlow::enlist(std::function<void()> cut) {
+  Flows::Entry entry;
+  entry.may_go_on = [generation = in_.sandbox->generation](const SandboxPtr& now) {
+    return now && now->generation == generation && now->state == model::State::kRunning;
+  };
+  entry.cut = std::move(cut);
+  return parts_.flows.open(in_.sandbox->id, std::move(entry));
+}
+
+// For whom the request is: one answer, or none.
+Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
+  AuthorityClaims claims;
+  if (!origin_.proxy) claims.dialled = in_.dialled;
+  if (origin_.sni) claims.sni = *origin_.sni;
+  if (!request.authority.empty()) claims.host = request.authority;
+  claims.default_port = origin_.secure ? kHttpsPort : kHttpPort;
+  Inbound in = in_;
+  TRY(in.dialled, agree(claims));
+  in.sandbox = parts_.registry.find(in_.sandbox->id);
+  if (!in.sandbox || in.sandbox->generation != in_.sandbox->generation) return not_running("gone");
+  if (in.sandbox->state != model::State::kRunning) return not_running(model::state_name(in.sandbox->state));
+  return in;
+}
+
+Task<> HttpFlow::refuse(http::Exchange& exchange, int status, policy::Refusal refusal) {
+  HttpRefusal answer = http_refusal(status, refusal);
+  (void)co_await exchange.respond(std::move(answer.head), std::move(answer.body));
+}
+
+// Denials of ours are 403 (421 where places disagree, 423 while the sandbox rests); failures of the upstream
+// keep their own status.
+Task<> HttpFlow::refuse(Running& run, const Error& error) {
+  bool ours = error.code() == Code::kInvalid || error.word() == "method_refused";
+  int status = ours ? refusal_status(error) : upstream_status(error);
+  if (error.word() == "misdirected") status = 421;
+  if (error.word() == "not_running") status = 423;
+  policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
+  if (error.code() == Code::kDenied) parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+  if (run.exchange.head_sent()) {
+    run.exchange.abort();
+    co_return;
+  }
+  co_await refuse(run.exchange, status, std::move(refusal));
+}
+
+Task<> HttpFlow::handle(http::Exchange& exchange) {
+  auto in = address(exchange.request());
+  if (!in) {
+    Running run(exchange, in_);
+    co_await refuse(run, in.error());
+    co_return;
+  }
+  co_await serve(exchange, std::move(*in));
+}
+
+Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
+  Running run(exchange, std::move(in));
+  Flows::Entry entry;
+  entry.may_go_on = [this](const SandboxPtr& now) {
+    return now && now->generation == in_.sandbox->generation && now->state == model::State::kRunning;
+  };
+  entry.cut = [&run] { run.cut(); };
+  auto handle = parts_.flows.open(run.in.sandbox->id, std::move(entry));
+  if (!handle) {
+    co_await refuse(run, make_error(Code::kExhausted, "too many requests of this sandbox are under way"));
+    co_return;
+  }
+  auto decision = co_await judge(run);
+  if (!decision) {
+    co_await refuse(run, decision.error());
+    co_return;
+  }
+  if (decision->shadow)
+    parts_.events.add(*run.in.sandbox, "egress.shadow", run.in.dialled.text(), decision->shadow->rule,
+                      decision->shadow->verdict);
+  if (decision->verdict != Verdict::kAllow) {
+    policy::Refusal refusal = decision->refusal;
+    if (decision->verdict == Verdict::kAsk)
+      refusal = {decision->rules.empty() ? "ask" : decision->rules.front(),
+                 "a person must approve this request, and nobody can be asked yet",
+                 "ask for a rule that allows it"};
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    co_await refuse(run.exchange, 403, std::move(refusal));
+    co_return;
+  }
+  auto prepared = co_await prepare(run, *decision);
+  if (!prepared) {
+    co_await refuse(run, prepared.error());
+    co_return;
+  }
+  co_await forward(run);
+}
+
+Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
+  const http::RequestHead& request = run.exchange.request();
+  const policy::Policy& policy = *run.in.sandbox->policy;
+  auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
+  policy::RequestFacts facts{connection_facts(run.in, stream)};
+  facts.method = request.method;
+  facts.path = request.path();
+  facts.query = request.query();
+  facts.headers = &request.headers;
+  facts.unix_seconds = parts_.clock.now().ms / 1000;
+  facts.body_bytes = request.has_body ? request.content_length : std::optional<std::uint64_t>(0);
+  bool small = request.content_length && *request.content_length <= policy::kMaxJudgedBody;
+  if (request.has_body && small && policy.reads_body(facts.at)) {
+    CO_TRY(run.body, co_await run.exchange.read_all(policy::kMaxJudgedBody));
+    facts.body = *run.body;
+  }
+  co_return policy.request(facts);
+}
+
+// What goes out, with everything that is put in.
+Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision& decision) {
+  const http::RequestHead& request = run.exchange.request();
+  if (decision.max_body_bytes) run.sending.most = *decision.max_body_bytes;
+  if (request.content_length && *request.content_length > run.sending.most) {
+    co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that a rule allows",
+                         run.sending.most);
+  }
+  CO_TRY(auto credentials, find_credentials(parts_, run.in, origin_.secure, request, decision));
+  bool sensitive = !credentials.empty() || !decision.set_headers.empty();
+  if (sensitive && !parts_.registry.fresh())
+    co_return make_error(Code::kUnavailable,
+                         "it is not known whether the sandbox runs; no credential is used")
+        .with_word("state_unknown");
+  http::RequestHead named = request;
+  named.authority = host_text(run.in.dialled, origin_.secure);
+  std::string digest;
+  for (const vault::CredentialPtr& credential : credentials) {
+    if (!vault::needs_body_hash(*credential, named)) continue;
+    if (!run.body) {
+      CO_TRY(run.body, co_await run.exchange.read_all(kMaxSignedBody));
+    }
+    digest = hex_sha256(*run.body);
+  }
+  CO_TRY(run.injection, make_injection(parts_, run.in, std::move(credentials), decision.set_headers,
+                                       std::move(digest), named));
+  run.sending.injected = run.injection.header_names();
+  RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
+                     run.injection.empty()};
+  CO_TRY(run.request, prepare_request(request, rules));
+  CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
+  if (run.body) run.request.content_length = run.body->size();
+  co_return success();
+}
+
+Task<> HttpFlow::forward(Running& run) {
+  using namespace async::asio::experimental::awaitable_operators;
+  Route route{run.in.dialled};
+  route.tls = origin_.secure;
+  route.sandbox = upstream_key(*run.in.sandbox);
+  route.credential = run.injection.id;
+  auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
+  route.check = check_by_policy(parts_, run.in, stream);
+  run.exchange.set_idle_limit(route.limits.idle);
+  auto started = co_await parts_.upstream.start(std::move(route), run.request);
+  if (!started || run.was_cut) {
+    co_await refuse(run, run.was_cut ? not_running("resting") : started.error());
+    co_return;
+  }
+  run.upstream = std::move(*started);
+  co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.too_large) ||
+            watch_client(run.exchange, *run.upstream, run.answered));
+  if (run.switching) co_await switch_protocol(run);
+}
+
+Task<> HttpFlow::answer(Running& run) {
+  auto head = co_await run.upstream->read_head();
+  if (!head || run.was_cut || run.too_large) {
+    if (run.too_large)
+      co_await refuse(run, make_error(Code::kTooLarge, "the body is larger than a rule allows"));
+    else
+      co_await refuse(run, head.ok() ? not_running("resting") : head.error());
+    co_return;
+  }
+  if (head->status == 101) {
+    run.switching = std::move(*head);
+    co_return;
+  }
+  AnswerRules rules = answer_rules(run);
+  std::string coding(head->headers.find("content-encoding").value_or(""));
+  auto back = prepare_answer(std::move(*head), rules);
+  if (!back) {
+    run.upstream->close();
+    co_await refuse(run, back.error());
+    co_return;
+  }
+  std::size_t incidents = back->incidents;
+  if (rules.body_changes)
+    co_await answer_searched(run, std::move(back->head), coding, rules, incidents);
+  else if (co_await send_head(run, std::move(back->head)))
+    run.answered = co_await send_answer(*run.upstream, run.exchange);
+  if (incidents > 0) {
+    parts_.events.add(*run.in.sandbox, "egress.secret_in_answer", run.in.dialled.text(), run.injection.id,
+                      fmt::format("{} places of an answer held a secret and were replaced", incidents));
+  }
+}
+
+Task<bool> HttpFlow::send_head(Running& run, http::ResponseHead head) {
+  auto sent = co_await run.exchange.send_head(std::move(head));
+  if (!sent) run.upstream->close();
+  co_return sent.ok();
+}
+
+Task<> HttpFlow::answer_searched(Running& run, http::ResponseHead head, std::string coding,
+                                 const AnswerRules& rules, std::size_t& incidents) {
+  auto body = AnswerBody::make(*run.upstream, coding, rules.patterns);
+  if (!body) {
+    run.upstream->close();
+    co_await refuse(run, body.error());
+    co_return;
+  }
+  if (!co_await send_head(run, std::move(head))) co_return;
+  run.answered = co_await send_searched(*run.upstream, run.exchange, std::move(*body), rules, incidents);
+}
+
+AnswerRules HttpFlow::answer_rules(const Running& run) const {
+  AnswerRules rules{run.in.dialled, origin_.secure};
+  rules.brokered = rules.body_changes = !run.injection.empty();
+  rules.patterns = run.injection.patterns;
+  return rules;
+}
+
+// WebSocket: both sides are streams from here on.
+Task<> HttpFlow::switch_protocol(Running& run) {
+  auto back = prepare_answer(*run.switching, answer_rules(run));
+  bool accepted = back.ok() && accepts_websocket(run.request, *run.switching);
+  if (!accepted) {
+    run.upstream->close();
+    co_await refuse(run, make_error(Code::kCorrupt, "the server answered a switch that was not asked for"));
+    co_return;
+  }
+  auto client = co_await run.exchange.upgrade(std::move(back->head));
+  if (!client || run.was_cut) {
+    run.upstream->close();
+    run.exchange.abort();
+    co_return;
+  }
+  net::StreamPtr server = run.upstream->take_stream();
+  run.raw_client = client->get();
+  run.raw_server = server.get();
+  co_await net::relay(**client, *server);
+  run.raw_client = run.raw_server = nullptr;
+}
+
+}  // namespace atl::gateway

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HttpFlow: the requests of one connection, whichever front it came by. Each is judged by itself, gets its
+// credentials, goes out to an address that was checked, and its answer comes back.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gateway/flow/credentials.h"
+#include "gateway/fronts/parts.h"
+#include "gateway/upstream/answer_head.h"
+#include "http/server.h"
+
+namespace atl::gateway {
+
+// What is known of a connection beside who opened it.
+struct HttpOrigin {
+  bool secure = false;             // out of an opened TLS connection, so it goes on inside TLS
+  std::optional<std::string> sni;  // what the ClientHello named
+  bool proxy = false;              // explicit: each request names its own target
+};
+
+// Lives as long as its connection's task.
+class HttpFlow {
+ public:
+  HttpFlow(Parts& parts, Inbound in, HttpOrigin origin)
+      : parts_(parts), in_(std::move(in)), origin_(std::move(origin)) {}
+
+  // Answers one request, to its very end.
+  async::Task<> handle(http::Exchange& exchange);
+  // Cuts the connection when its sandbox no longer runs in this generation; until the handle goes.
+  std::shared_ptr<void> enlist(std::function<void()> cut);
+
+ private:
+  struct Running;  // one request under way
+
+  Result<Inbound> address(const http::RequestHead& request) const;
+  async::Task<> serve(http::Exchange& exchange, Inbound in);
+  async::Task<Result<policy::RequestDecision>> judge(Running& run);
+  async::Task<Result<void>> prepare(Running& run, const policy::RequestDecision& decision);
+  async::Task<> forward(Running& run);
+  async::Task<> answer(Running& run);
+  async::Task<bool> send_head(Running& run, http::ResponseHead head);
+  async::Task<> answer_searched(Running& run, http::ResponseHead head, std::string coding,
+                                const AnswerRules& rules, std::size_t& incidents);
+  AnswerRules answer_rules(const Running& run) const;
+  async::Task<> switch_protocol(Running& run);
+  async::Task<> refuse(Running& run, const Error& error);
+  async::Task<> refuse(http::Exchange& exchange, int status, policy::Refusal refusal);
+
+  Parts& parts_;
+  const Inbound in_;
+  const HttpOrigin origin_;
+};
+
+}  // namespace atl::gateway

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The DNS of sandboxes. Names that some rule may let through have a synthetic address; all others do not
+// exist, at once and without a packet to anybody.
+#pragma once
+
+#include <string>
+
+#include "gateway/fronts/parts.h"
+#include "net/stream.h"
+
+namespace atl::gateway {
+
+// The answer to one question; empty when it must not be answered.
+async::Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string question);
+// Questions over TCP (RFC 7766), until the client has no more.
+async::Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox);
+
+}  // namespace atl::gateway

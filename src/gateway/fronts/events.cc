@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/events.h"
+
+namespace atl::gateway {
+namespace {
+
+constexpr std::size_t kMaxPaces = 8192;
+constexpr std::size_t kMaxTarget = 512;
+
+}  // namespace
+
+bool Events::too_many(const std::string& sandbox, WallTime now) {
+  if (pace_.size() >= kMaxPaces) pace_.clear();
+  Pace& pace = pace_[sandbox];
+  std::int64_t second = now.ms / 1000;
+  if (pace.second != second) pace = {second, 0};
+  return ++pace.count > kMostPerSandboxAndSecond;
+}
+
+void Events::add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
+                 std::string reason) {
+  WallTime now = clock_.now();
+  if (too_many(sandbox.id, now)) {
+    ++lost_;
+    return;
+  }
+  if (waiting_.size() >= kMost) {
+    waiting_.pop_front();
+    ++lost_;
+  }
+  waiting_.push_back({now, sandbox.tenant, sandbox.id, std::move(type),
+                      std::string(target.substr(0, kMaxTarget)), std::move(rule), std::move(reason)});
+}
+
+void Events::denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal) {
+  add(sandbox, "egress.denied", target, refusal.rule, refusal.reason);
+}
+
+Events::Batch Events::take() {
+  Batch batch{{waiting_.begin(), waiting_.end()}, lost_};
+  waiting_.clear();
+  lost_ = 0;
+  return batch;
+}
+
+}  // namespace atl::gateway

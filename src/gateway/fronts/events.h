@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events: what the gateway tells control for the journal, kept until control fetches it.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "gateway/names/authority.h"
+#include "gateway/policy/policy.h"
+#include "gateway/sandboxes/registry.h"
+
+namespace atl::gateway {
+
+struct EgressEvent {
+  WallTime at;
+  std::string tenant;
+  std::string sandbox;
+  std::string type;  // "egress.denied", "egress.name_denied", "egress.cut", "egress.shadow"
+  std::string target;
+  std::string rule;
+  std::string reason;
+};
+
+class Events {
+ public:
+  // Beyond these the oldest go, and are counted: a sandbox that tries all the time must not fill the memory.
+  static constexpr std::size_t kMost = 10'000;
+  static constexpr std::size_t kMostPerSandboxAndSecond = 20;
+
+  explicit Events(const Clock& clock) : clock_(clock) {}
+  void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal);
+  void add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
+           std::string reason);
+  // All that wait, and how many were lost since the last call.
+  struct Batch {
+    std::vector<EgressEvent> events;
+    std::uint64_t lost = 0;
+  };
+  Batch take();
+
+ private:
+  struct Pace {
+    std::int64_t second = 0;
+    std::size_t count = 0;
+  };
+  bool too_many(const std::string& sandbox, WallTime now);
+
+  const Clock& clock_;
+  std::deque<EgressEvent> waiting_;
+  std::unordered_map<std::string, Pace> pace_;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace atl::gateway

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/front.h"
+
+#include "gateway/fronts/dns_front.h"
+#include "gateway/fronts/proxy_front.h"
+#include "gateway/fronts/transparent.h"
+#include "model/guest_boot.h"
+#include "model/slot_address.h"
+
+namespace atl::gateway {
+namespace {
+
+using async::Task;
+
+constexpr std::size_t kMaxQuestion = 1232;  // what the network carries whole (DNS flag day 2020)
+constexpr std::size_t kMaxUnanswered = 1024;
+constexpr std::uint16_t kDnsPort = 53;
+
+// A name for a synthetic address, the address itself for another; nothing for a synthetic one without a name.
+std::optional<Authority> dialled(Names& names, const std::string& tenant, const net::Endpoint& meant) {
+  auto address = parse_ip(meant.address);
+  if (!address) return std::nullopt;
+  if (!is_synthetic(*address)) return Authority{Host(*address), meant.port};
+  auto name = names.name_of(tenant, *address);
+  if (!name) return std::nullopt;
+  auto host = parse_host(*name);
+  if (!host) return std::nullopt;
+  return Authority{std::move(*host), meant.port};
+}
+
+}  // namespace
+
+Front::Front(async::Executor executor, Parts& parts, std::unique_ptr<net::Listener> listener,
+             std::unique_ptr<net::DatagramSocket> datagrams)
+    : parts_(parts), listener_(std::move(listener)), datagrams_(std::move(datagrams)), scope_(executor) {}
+
+void Front::start() {
+  scope_.spawn("connections", accept_loop());
+  scope_.spawn("questions", question_loop());
+}
+
+Task<> Front::stop() {
+  listener_->close();
+  datagrams_->close();
+  scope_.cancel();
+  co_await scope_.join();
+}
+
+Task<> Front::accept_loop() {
+  while (true) {
+    auto client = co_await listener_->accept();
+    if (!client) co_return;
+    scope_.spawn("connection", serve(std::move(*client)));
+  }
+}
+
+Task<> Front::question_loop() {
+  while (true) {
+    auto question = co_await datagrams_->receive(kMaxQuestion);
+    if (!question) co_return;
+    if (questions_ >= kMaxUnanswered) continue;
+    scope_.spawn("question", answer(std::move(*question)));
+  }
+}
+
+SandboxPtr Front::sender(const net::Endpoint& peer) const {
+  auto address = parse_ip(peer.address);
+  if (!address || !address->is_v4()) return nullptr;
+  std::uint32_t v = address->v4_value();
+  auto slot = model::slot_of_alias({static_cast<std::uint8_t>(v >> 24), static_cast<std::uint8_t>(v >> 16),
+                                    static_cast<std::uint8_t>(v >> 8), static_cast<std::uint8_t>(v)});
+  SandboxPtr sandbox = slot ? parts_.registry.by_slot(*slot) : nullptr;
+  bool may = sandbox && sandbox->policy && sandbox->state == model::State::kRunning;
+  return may ? sandbox : nullptr;
+}
+
+Task<> Front::serve(net::StreamPtr client) {
+  auto peer = net::parse_endpoint(client->peer());
+  auto meant = net::original_destination(*client);
+  SandboxPtr sandbox = peer.ok() && meant.ok() ? sender(*peer) : nullptr;
+  if (!sandbox) {
+    client->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  if (meant->port == kDnsPort) {
+    co_await serve_dns_stream(parts_, std::move(client), std::move(sandbox));
+    co_return;
+  }
+  if (meant->address == model::kGatewayAddress) {
+    co_await serve_proxy(parts_, std::move(client), std::move(sandbox));
+    co_return;
+  }
+  auto target = dialled(parts_.names, sandbox->tenant, *meant);
+  if (!target) {
+    policy::Refusal refusal{"unknown-name", "no name stands for this address in this sandbox's tenant",
+                            "look the name up again"};
+    parts_.events.denied(*sandbox, fmt::format("{}:{}", meant->address, meant->port), refusal);
+    client->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  co_await serve_transparent(parts_, std::move(client), Inbound{std::move(sandbox), "", std::move(*target)});
+}
+
+Task<> Front::answer(net::Datagram question) {
+  struct Count {
+    explicit Count(std::size_t& n) : number(n) { ++number; }
+    ~Count() { --number; }
+    std::size_t& number;
+  } count(questions_);
+  SandboxPtr sandbox = sender(question.peer);
+  if (!sandbox) co_return;
+  std::string text = co_await answer_question(parts_, std::move(sandbox), question.payload);
+  if (!text.empty()) datagrams_->send({std::move(text), question.peer});
+}
+
+}  // namespace atl::gateway

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/parts.h"
+
+namespace atl::gateway {
+
+policy::Who who_is(const Inbound& in) {
+  return {in.sandbox->id, in.sandbox->tenant, in.sandbox->template_id, in.label};
+}
+
+policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream stream) {
+  policy::ConnectionFacts facts{who_is(in), in.dialled, std::nullopt, stream};
+  if (in.dialled.host.is_address()) facts.address = in.dialled.host.address();
+  return facts;
+}
+
+AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream) {
+  return [&registry = parts.registry, in, stream](const IpAddress& address) -> Result<void> {
+    SandboxPtr now = registry.find(in.sandbox->id);
+    if (!now || !now->policy) return make_error(Code::kDenied, "the sandbox has ended").with_word("gone");
+    policy::ConnectionFacts facts = connection_facts(in, stream);
+    facts.address = address;
+    policy::ConnectionDecision decision = now->policy->connection(facts);
+    if (decision.way != policy::ConnectionDecision::Way::kDeny) return success();
+    return make_error(Code::kDenied, "{}", decision.refusal.reason)
+        .with_word("address_denied")
+        .with_hint(decision.refusal.hint);
+  };
+}
+
+std::string upstream_key(const Sandbox& sandbox) {
+  return fmt::format("{}/{}", sandbox.id, sandbox.generation);
+}
+
+}  // namespace atl::gateway

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the fronts and the pipeline work with. All of it lives on the gateway's one loop and outlives them.
+#pragma once
+
+#include "base/clock.h"
+#include "gateway/fronts/authorities.h"
+#include "gateway/fronts/events.h"
+#include "gateway/fronts/flows.h"
+#include "gateway/fronts/names.h"
+#include "gateway/sandboxes/registry.h"
+#include "gateway/tls/intercept.h"
+#include "gateway/upstream/upstream.h"
+#include "gateway/vault/vault.h"
+
+namespace atl::gateway {
+
+class PatternCache;
+
+struct Parts {
+  Registry& registry;
+  Flows& flows;
+  Events& events;
+  Names& names;
+  Authorities& authorities;
+  Interceptor& interceptor;
+  Upstream& upstream;
+  vault::Vault& vault;
+  PatternCache& patterns;
+  Clock& clock;
+};
+
+// A connection out of a sandbox: who opened it, and to what.
+struct Inbound {
+  SandboxPtr sandbox;
+  std::string label;  // of the process; empty when it has none
+  Authority dialled;  // a name, when the address was one that stands for a name
+};
+
+// For questions to the policy; views of `in`, which must outlive them.
+policy::Who who_is(const Inbound& in);
+policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream stream);
+
+// What may be dialled for this connection, by the policy that is in force when it is asked.
+AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream);
+
+// Under which the upstream side keeps connections of a sandbox.
+std::string upstream_key(const Sandbox& sandbox);
+
+}  // namespace atl::gateway

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/proxy_front.h"
+
+#include "gateway/flow/http_flow.h"
+#include "gateway/fronts/refusal.h"
+#include "gateway/fronts/transparent.h"
+#include "http/front/front.h"
+
+namespace atl::gateway {
+namespace {
+
+using async::Task;
+
+constexpr std::uint16_t kHttpPort = 80;
+
+// Serves what comes over one connection to the proxy.
+class ProxyFlow {
+ public:
+  ProxyFlow(Parts& parts, SandboxPtr sandbox) : parts_(parts), sandbox_(std::move(sandbox)) {}
+
+  Task<> handle(http::Exchange& exchange) {
+    http::RequestHead& request = exchange.request();
+    if (request.method == "CONNECT") {
+      co_await tunnel(exchange);
+      co_return;
+    }
+    auto target = parse_authority(request.authority, kHttpPort);
+    if (!target) {
+      HttpRefusal no = http_refusal(400, {"malformed", target.error().message(), target.error().hint()});
+      (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
+      co_return;
+    }
+    HttpFlow flow(parts_, Inbound{sandbox_, "", std::move(*target)}, HttpOrigin{false, std::nullopt, true});
+    co_await flow.handle(exchange);
+  }
+
+ private:
+  // What comes through it is judged like any other connection: by its first bytes.
+  Task<> tunnel(http::Exchange& exchange) {
+    auto target = parse_authority(exchange.request().target, 0);
+    if (!target || exchange.request().has_body) {
+      std::string why = target.ok() ? "CONNECT has no body" : target.error().message();
+      HttpRefusal no = http_refusal(400, {"malformed", why, ""});
+      (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
+      co_return;
+    }
+    Inbound in{sandbox_, "", std::move(*target)};
+    // Where no kind of stream may go, say so in HTTP, while that can be understood.
+    if (auto refusal = refused_outright(in)) {
+      parts_.events.denied(*sandbox_, in.dialled.text(), *refusal);
+      HttpRefusal no = http_refusal(403, *refusal);
+      (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
+      co_return;
+    }
+    http::ResponseHead yes;
+    yes.status = 200;
+    auto stream = co_await exchange.upgrade(std::move(yes));
+    if (!stream) co_return;
+    co_await serve_transparent(parts_, std::move(*stream), std::move(in));
+  }
+
+  std::optional<policy::Refusal> refused_outright(const Inbound& in) const {
+    std::optional<policy::Refusal> refusal;
+    for (auto kind : {policy::Stream::kOther, policy::Stream::kHttp, policy::Stream::kTls}) {
+      auto decision = sandbox_->policy->connection(connection_facts(in, kind));
+      if (decision.way != policy::ConnectionDecision::Way::kDeny) return std::nullopt;
+      refusal = decision.refusal;
+    }
+    return refusal;
+  }
+
+  Parts& parts_;
+  SandboxPtr sandbox_;
+};
+
+}  // namespace
+
+Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox) {
+  ProxyFlow flow(parts, std::move(sandbox));
+  http::ServerLimits limits;
+  http::FrontProtocols plain;
+  http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
+  co_await http::serve_connection(std::move(client), plain, limits, handler);
+}
+
+}  // namespace atl::gateway

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/refusal.h"
+
+#include <boost/json.hpp>
+
+namespace atl::gateway {
+namespace {
+
+using async::Task;
+
+// What a client may still send before it has read the answer; closing with unread bytes would reset it.
+constexpr std::size_t kDrained = 64 * 1024;
+constexpr auto kDrainTime = std::chrono::milliseconds(200);
+
+std::string http_text(const HttpRefusal& refusal) {
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", refusal.head.status, refusal.head.reason());
+  for (const http::Header& header : refusal.head.headers) {
+    out += fmt::format("{}: {}\r\n", header.name, header.value);
+  }
+  out += fmt::format("connection: close\r\ncontent-length: {}\r\n\r\n{}", refusal.body.size(), refusal.body);
+  return out;
+}
+
+std::string alert_text(TlsAlert alert) {
+  const char record[] = {21, 3, 3, 0, 2, 2, static_cast<char>(alert)};  // alert record, fatal
+  return std::string(record, sizeof record);
+}
+
+// One line for a header: no control characters.
+std::string one_line(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
+  boost::json::object body;
+  body["code"] = status;
+  body["message"] = refusal.reason;
+  body["rule"] = refusal.rule;
+  if (!refusal.hint.empty()) body["hint"] = refusal.hint;
+  HttpRefusal out;
+  out.head.status = status;
+  out.head.headers.add("content-type", "application/json");
+  out.head.headers.add("x-atoll-rule", one_line(refusal.rule));
+  out.head.headers.add("x-should-retry", "false");
+  out.body = boost::json::serialize(body) + "\n";
+  return out;
+}
+
+Task<> refuse_connection(net::StreamPtr stream, const FirstBytes& first, policy::Refusal refusal,
+                         TlsAlert alert) {
+  std::string answer;
+  if (first.kind == policy::Stream::kHttp) answer = http_text(http_refusal(403, refusal));
+  if (first.kind == policy::Stream::kTls) answer = alert_text(alert);
+  if (answer.empty()) {
+    stream->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  stream->set_idle_limit(kDrainTime);
+  auto sent = co_await stream->write_all(answer);
+  if (sent) sent = co_await stream->shutdown_write();
+  char sink[4096];
+  for (std::size_t drained = 0; sent.ok() && drained < kDrained;) {
+    auto got = co_await stream->read_some(sink);
+    if (!got || *got == 0) break;
+    drained += *got;
+  }
+  stream->close();
+}
+
+}  // namespace atl::gateway

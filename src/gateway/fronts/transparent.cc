@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/fronts/transparent.h"
+
+#include "base/log.h"
+#include "gateway/flow/http_flow.h"
+#include "gateway/fronts/refusal.h"
+#include "http/front/front.h"
+#include "net/prefix_stream.h"
+#include "net/relay.h"
+
+namespace atl::gateway {
+namespace {
+
+using async::Task;
+using Way = policy::ConnectionDecision::Way;
+
+Task<> deny(Parts& parts, net::StreamPtr client, const Inbound& in, const FirstBytes& first,
+            policy::Refusal refusal, TlsAlert alert = TlsAlert::kAccessDenied) {
+  parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
+  co_await refuse_connection(std::move(client), first, std::move(refusal), alert);
+}
+
+policy::Refusal broken(std::string_view reason) {
+  return {"malformed", std::string(reason), "send well-formed TLS or HTTP"};
+}
+
+// Secrets go to this host, so that what is sent to it must be seen.
+bool is_brokered(Parts& parts, const Inbound& in) {
+  vault::BindingRequest request{in.sandbox->tenant,
+                                in.sandbox->id,
+                                in.sandbox->template_id,
+                                in.dialled.host,
+                                in.dialled.port,
+                                true,
+                                {},
+                                {}};
+  return vault::is_brokered(parts.vault.bindings(), request);
+}
+
+Way way_of(Parts& parts, const Inbound& in, const FirstBytes& first,
+           const policy::ConnectionDecision& decision) {
+  if (decision.way != Way::kPass) return decision.way;
+  bool named = !in.dialled.host.is_address();
+  // Requests to a named host are looked at one by one, whatever the rules: each says anew whom it is for.
+  if (first.kind == policy::Stream::kHttp && named) return Way::kInspect;
+  if (first.kind == policy::Stream::kTls && is_brokered(parts, in)) return Way::kInspect;
+  return Way::kPass;
+}
+
+// The name in a ClientHello must be the one that was dialled. To an address anything may be said: the address
+// was judged, and it is what is dialled.
+Result<void> check_name(const Inbound& in, const FirstBytes& first) {
+  if (first.kind != policy::Stream::kTls || !first.hello.sni || in.dialled.host.is_address())
+    return success();
+  AuthorityClaims claims;
+  claims.dialled = in.dialled;
+  claims.sni = *first.hello.sni;
+  auto agreed = agree(claims);
+  return agreed.ok() ? success() : Result<void>(std::move(agreed).error());
+}
+
+bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream) {
+  if (!now || !now->policy || now->generation != in.sandbox->generation) return false;
+  if (now->state != model::State::kRunning) return false;
+  return now->policy->connection(connection_facts(in, stream)).way != Way::kDeny;
+}
+
+// Bytes as they are, both ways, until both have ended or the connection is no longer allowed.
+Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
+  Route route{in.dialled};
+  route.tls = false;
+  route.sandbox = upstream_key(*in.sandbox);
+  route.check = check_by_policy(parts, in, first.kind);
+  auto dialled = co_await parts.upstream.connect(std::move(route));
+  if (!dialled) {
+    const Error& error = dialled.error();
+    bool denied = error.code() == Code::kDenied;
+    policy::Refusal refusal{denied ? "address" : "unreachable", error.message(), error.hint()};
+    if (denied) parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
+    co_await refuse_connection(std::move(client), first, std::move(refusal));
+    co_return;
+  }
+  net::StreamPtr server = std::move(*dialled);
+  net::Stream *a = client.get(), *b = server.get();
+  Flows::Entry entry;
+  entry.may_go_on = [in, kind = first.kind](const SandboxPtr& now) { return still_allowed(now, in, kind); };
+  entry.cut = [a, b] {
+    a->close(net::Stream::Close::kReset);
+    b->close(net::Stream::Close::kReset);
+  };
+  auto flow = parts.flows.open(in.sandbox->id, std::move(entry));
+  if (!first.bytes.empty() && !(co_await server->write_all(first.bytes)).ok()) {
+    client->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  co_await net::relay(*client, *server);
+}
+
+Task<> inspect_http(Parts& parts, net::StreamPtr client, Inbound in, HttpOrigin origin) {
+  HttpFlow flow(parts, std::move(in), std::move(origin));
+  net::Stream* raw = client.get();
+  auto handle = flow.enlist([raw] { raw->close(net::Stream::Close::kReset); });
+  http::ServerLimits limits;
+  http::FrontProtocols plain;
+  http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
+  co_await http::serve_connection(std::move(client), plain, limits, handler);
+}
+
+Task<> inspect_tls(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
+  // Without a name in the hello there is nothing to compare, and clients that verify send one.
+  if (!first.hello.sni && !in.dialled.host.is_address()) {
+    co_await deny(
+        parts, std::move(client), in, first,
+        {"no-sni", "the connection must be opened and names no host (no SNI)", "send a server name"},
+        TlsAlert::kUnrecognizedName);
+    co_return;
+  }
+  auto authority = parts.authorities.of(in.sandbox->id);
+  if (!authority) {
+    log::error("no certificate authority for a sandbox", {{"what", authority.error().message()}});
+    client->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  InterceptRequest request;
+  request.authority = *authority;
+  request.host = in.dialled.host.text();
+  request.client = upstream_key(*in.sandbox);
+  auto accepted = co_await parts.interceptor.accept(std::move(client), first.bytes, std::move(request));
+  if (!accepted) {
+    parts.events.add(*in.sandbox, "egress.tls_failed", in.dialled.text(), "", accepted.error().message());
+    co_return;
+  }
+  HttpOrigin origin;
+  origin.secure = true;
+  origin.sni = first.hello.sni;
+  co_await inspect_http(parts, std::move(accepted->stream), std::move(in), std::move(origin));
+}
+
+policy::Refusal not_inspectable(const policy::ConnectionDecision& decision) {
+  return {decision.rule, "only HTTP and TLS can be looked at as the rule demands, and this is neither",
+          "a rule that lets the connection pass as it is"};
+}
+
+}  // namespace
+
+Task<> serve_transparent(Parts& parts, net::StreamPtr client, Inbound in) {
+  auto read = co_await read_first_bytes(*client);
+  if (!read) co_return;
+  FirstBytes first = std::move(*read);
+  if (!first.broken.empty()) {
+    co_await deny(parts, std::move(client), in, first, broken(first.broken), TlsAlert::kDecode);
+    co_return;
+  }
+  if (auto named = check_name(in, first); !named) {
+    policy::Refusal refusal{"misdirected", named.error().message(), "connect to the host that is named"};
+    co_await deny(parts, std::move(client), in, first, std::move(refusal), TlsAlert::kUnrecognizedName);
+    co_return;
+  }
+  auto decision = in.sandbox->policy->connection(connection_facts(in, first.kind));
+  if (decision.shadow)
+    parts.events.add(*in.sandbox, "egress.shadow", in.dialled.text(), decision.shadow->rule,
+                     decision.shadow->verdict);
+  Way way = way_of(parts, in, first, decision);
+  if (way == Way::kDeny) {
+    co_await deny(parts, std::move(client), in, first, decision.refusal);
+  } else if (way == Way::kPass) {
+    co_await pass(parts, std::move(client), std::move(in), std::move(first));
+  } else if (first.kind == policy::Stream::kTls) {
+    co_await inspect_tls(parts, std::move(client), std::move(in), std::move(first));
+  } else if (first.kind == policy::Stream::kHttp) {
+    net::StreamPtr whole = net::with_prefix(std::move(client), first.bytes);
+    co_await inspect_http(parts, std::move(whole), std::move(in), HttpOrigin{});
+  } else {
+    co_await deny(parts, std::move(client), in, first, not_inspectable(decision));
+  }
+}
+
+}  // namespace atl::gateway

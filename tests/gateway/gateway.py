@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway, tried from inside real sandboxes against a world of its own.
+
+    python3 tests/gateway/gateway.py [--programs DIR] [--tier TIER] [--only WORD] [--keep]
+
+Needs root. Everything happens in network and mount namespaces of its own. The last line is "N passed, N failed, N skipped".
+"""
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
+
+import world as ground  # noqa: E402
+from instance import Instance  # noqa: E402
+from outside import GREETER_PORT, Outside  # noqa: E402
+
+CHECKS = []
+ALL = "0.0.0.0/0"
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failed(what)
+
+
+class Stage:
+    """One instance, its world outside, and sandboxes by what they may reach."""
+
+    def __init__(self, options):
+        self.options = options
+        self.folder = tempfile.mkdtemp(prefix="atoll-gateway-")
+        self.outside = Outside(self.folder)
+        self.sandboxes = {}
+
+    def start(self):
+        self.outside.start()
+        flags = ["--dns", "11.0.0.53:53", "--ca-file", self.folder + "/ca.pem"]
+        self.instance = Instance(
+            self.options.programs, self.folder, name="gw", slot_first=3700, slot_count=60, ready=2, gateway=flags
+        )
+        self.instance.prepare()
+        self.api = self.instance.start_first()
+        with open(self.folder + "/ca.pem", "rb") as file:
+            self.ca = file.read()
+
+    def sandbox(self, kind, **network):
+        """The sandbox of this kind, made when it is first asked for."""
+        if kind not in self.sandboxes:
+            fields = {"network": network} if network else {}
+            if self.options.tier != "container":
+                fields["isolation"] = self.options.tier
+            made = self.api.create(timeout_s=900, **fields)
+            made.write("/tmp/ca.pem", self.ca)
+            self.sandboxes[kind] = made
+        return self.sandboxes[kind]
+
+    def open(self):
+        return self.sandbox("open")
+
+    def closed(self):
+        return self.sandbox("closed", denyOut=[ALL])
+
+    def named(self):
+        return self.sandbox("named", denyOut=[ALL], allowOut=["allowed.example.com", "*.wild.example.com"])
+
+    def curl(self, sandbox, url, *more):
+        """(exit code of curl, HTTP status, body)"""
+        words = " ".join(f"'{word}'" for word in more)
+        outcome = sandbox.run(
+            f"curl -sS -m 10 --cacert /tmp/ca.pem -o /tmp/body -w '%{{http_code}}' {words} '{url}'; echo \" $?\"; "
+            "cat /tmp/body 2>/dev/null; rm -f /tmp/body"
+        )
+        first, _, body = outcome.stdout.decode(errors="replace").partition("\n")
+        status, code = first.split()
+        return int(code), int(status), body
+
+    def stop(self):
+        if not self.options.keep:
+            for sandbox in self.sandboxes.values():
+                sandbox.kill()
+        self.instance.stop()
+        self.outside.stop()
+        if self.options.keep:
+            print("kept", self.folder)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@check
+def open_reaches_http_by_name(stage):
+    code, status, body = stage.curl(stage.open(), "http://allowed.example.com/hello?x=1")
+    expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
+    seen = json.loads(body)
+    expect(seen["path"] == "/hello?x=1" and seen["headers"]["host"] == "allowed.example.com", body)
+
+
+@check
+def open_reaches_https_end_to_end(stage):
+    code, status, body = stage.curl(stage.open(), "https://allowed.example.com/secure")
+    expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
+    expect(json.loads(body)["tls"], body)
+
+
+@check
+def open_reaches_addresses(stage):
+    code, status, _ = stage.curl(stage.open(), "http://11.0.0.10/")
+    expect((code, status) == (0, 200), f"curl {code}, HTTP {status}")
+
+
+@check
+def servers_that_speak_first_are_heard(stage):
+    outcome = stage.open().run(
+        "python3 -c \"import socket; s=socket.create_connection(('allowed.example.com', %d), 10); "
+        "print(s.recv(99)); s.sendall(b'EHLO x'); print(s.recv(99))\"" % GREETER_PORT
+    )
+    expect(b"220 greeter" in outcome.stdout and b"250 heard EHLO x" in outcome.stdout, outcome)
+
+
+@check
+def private_and_metadata_addresses_are_never_reached(stage):
+    mark = stage.outside.mark()
+    for url in (
+        "http://private.example.com/",
+        "http://metadata.example.com/latest/meta-data/",
+        "http://10.9.9.9/",
+        "http://169.254.169.254/",
+        "http://127.0.0.1:7400/",
+        "https://private.example.com/",
+    ):
+        code, status, body = stage.curl(stage.open(), url)
+        expect(code != 0 or status in (403, 502), f"{url}: curl {code}, HTTP {status}: {body}")
+    expect(not stage.outside.since(mark, "http"), "something arrived outside")
+
+
+@check
+def closed_resolves_and_reaches_nothing(stage):
+    mark = stage.outside.mark()
+    for url in ("http://allowed.example.com/", "https://allowed.example.com/", "http://11.0.0.10/"):
+        code, status, _ = stage.curl(stage.closed(), url)
+        expect(code != 0 or status == 403, f"{url}: curl {code}, HTTP {status}")
+    expect(not stage.outside.since(mark), f"arrived outside: {stage.outside.since(mark)}")
+
+
+@check
+def named_reaches_its_names_and_no_other(stage):
+    for url in ("http://allowed.example.com/", "https://allowed.example.com/", "https://a.wild.example.com/"):
+        code, status, body = stage.curl(stage.named(), url)
+        expect((code, status) == (0, 200), f"{url}: curl {code}, HTTP {status}: {body}")
+    mark = stage.outside.mark()
+    for url in ("http://refused.example.org/", "https://refused.example.org/", "https://api.example.com/"):
+        code, status, _ = stage.curl(stage.named(), url)
+        expect(code != 0, f"{url}: curl {code}, HTTP {status}")
+    expect(not stage.outside.since(mark), f"arrived outside: {stage.outside.since(mark)}")
+
+
+@check
+def refusals_come_at_once(stage):
+    # Judged by curl's own clock and generously: a refusal that is silence would take ten seconds.
+    started = time.monotonic()
+    stage.curl(stage.named(), "http://refused.example.org/")
+    stage.curl(stage.named(), "https://11.0.0.20/")
+    expect(time.monotonic() - started < 8, "refusals were slow")
+
+
+@check
+def another_name_in_sni_or_host_is_refused(stage):
+    mark = stage.outside.mark()
+    sandbox = stage.named()
+    code, status, body = stage.curl(sandbox, "http://allowed.example.com/", "-H", "Host: refused.example.org")
+    expect((code, status) == (0, 421), f"Host: curl {code}, HTTP {status}: {body}")
+    address = sandbox.run("getent ahostsv4 allowed.example.com | head -1 | cut -d' ' -f1").stdout.decode().strip()
+    code, status, _ = stage.curl(
+        sandbox, "https://refused.example.org/", "--resolve", f"refused.example.org:443:{address}"
+    )
+    expect(code != 0, f"SNI: curl {code}, HTTP {status}")
+    expect(not stage.outside.since(mark, "http"), f"arrived outside: {stage.outside.since(mark, 'http')}")
+
+
+@check
+def explicit_proxy_is_the_same_pipeline(stage):
+    proxy = ("-x", "http://169.254.0.22:3128")
+    for url in ("http://allowed.example.com/", "https://allowed.example.com/"):
+        code, status, body = stage.curl(stage.named(), url, *proxy)
+        expect((code, status) == (0, 200), f"{url}: curl {code}, HTTP {status}: {body}")
+    mark = stage.outside.mark()
+    code, status, body = stage.curl(stage.named(), "http://refused.example.org/", *proxy)
+    expect((code, status) == (0, 403), f"curl {code}, HTTP {status}: {body}")
+    code, status, _ = stage.curl(stage.named(), "https://refused.example.org/", *proxy)
+    expect(code != 0, f"curl {code}, HTTP {status}")
+    expect(not stage.outside.since(mark), f"arrived outside: {stage.outside.since(mark)}")
+
+
+@check
+def goes_on_after_the_gateway_was_killed(stage):
+    sandbox = stage.named()
+    stage.instance.gateway.kill()
+    code, _, _ = stage.curl(sandbox, "http://allowed.example.com/")
+    expect(code != 0, "something left without a gateway")
+    stage.instance.gateway.start()
+    deadline = time.monotonic() + 20
+    while True:
+        code, status, body = stage.curl(sandbox, "http://allowed.example.com/")
+        if (code, status) == (0, 200):
+            return
+        expect(time.monotonic() < deadline, f"curl {code}, HTTP {status}: {body}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", default="build/dev/bin")
+    parser.add_argument("--tier", default="container")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    options.programs = os.path.abspath(options.programs)
+    ground.enter_private_host()
+    stage = Stage(options)
+    passed = failed = 0
+    try:
+        stage.start()
+        for one in CHECKS:
+            if options.only not in one.__name__:
+                continue
+            try:
+                one(stage)
+                passed += 1
+                print(f"ok    {one.__name__}", flush=True)
+            except Exception as error:  # a check that cannot be made has failed
+                failed += 1
+                print(f"FAIL  {one.__name__}: {error}", flush=True)
+                if not isinstance(error, Failed):
+                    traceback.print_exc()
+    finally:
+        stage.stop()
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
