@@ -145,7 +145,8 @@ Task<Result<void>> EgressLink::serve() {
   listening_ = true;
   json::object everything;
   everything["sandboxes"] = std::move(sandboxes);
-  CO_TRY_VOID(co_await say({"POST", "/v1/sync", json::serialize(everything), nullptr}));
+  Message sync{"POST", "/v1/sync", json::serialize(everything), nullptr};
+  CO_TRY_VOID(co_await say(std::move(sync)));
   connected_ = true;
   log::info("gateway connected");
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(included));
@@ -157,8 +158,9 @@ Task<Result<void>> EgressLink::serve() {
 
 Task<Result<void>> EgressLink::say_next() {
   if (queue_.empty()) co_await work_.wait_until(Steady::now() + kHeartbeat);
-  if (queue_.empty()) co_return co_await say({"POST", "/v1/alive", "", nullptr});
-  Message next = queue_.front();
+  Message next{"POST", "/v1/alive", "", nullptr};
+  if (queue_.empty()) co_return co_await say(std::move(next));
+  next = queue_.front();
   CO_TRY_VOID(co_await say(std::move(next)));
   queue_.pop_front();
   ++told_;

@@ -29,8 +29,10 @@ struct EgressFacts {
   model::State state = model::State::kRunning;
   model::NetworkRules network;
 };
+// As a row says it.
 EgressFacts egress_facts(const model::SandboxRow& row);
 
+// Use from one loop; stop() must have completed before it is destroyed.
 class EgressLink {
  public:
   // `all` gives everything that holds a slot now.

@@ -19,6 +19,7 @@ namespace atl::control {
 using async::Task;
 namespace wire = model::wire;
 
+// Use from one loop.
 class RunnerClient {
  public:
   using Connect = std::function<Task<Result<net::SeqPacketPtr>>()>;

@@ -28,6 +28,7 @@ inline bool is_control(WsOpcode opcode) { return static_cast<std::uint8_t>(opcod
 // Who sends: clients must mask, servers must not.
 enum class WsSender : bool { kClient, kServer };
 
+// What a peer may send at most.
 struct WebSocketLimits {
   std::uint64_t frame_bytes = 16 * 1024 * 1024;
   std::uint64_t message_bytes = 64 * 1024 * 1024;  // all frames of one message together

@@ -11,11 +11,13 @@
 
 namespace atl::net {
 
+// One message, and who sent it or shall get it.
 struct Datagram {
   std::string payload;
   Endpoint peer;
 };
 
+// Bound; open until close().
 class DatagramSocket {
  public:
   virtual ~DatagramSocket() = default;
@@ -28,6 +30,7 @@ class DatagramSocket {
   virtual std::uint16_t port() const = 0;
 };
 
+// Binds; port 0 lets the kernel choose. An address in use gives EADDRINUSE.
 Result<std::unique_ptr<DatagramSocket>> bind_udp(async::Executor executor, Endpoint endpoint);
 
 }  // namespace atl::net

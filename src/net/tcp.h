@@ -50,9 +50,9 @@ Result<std::unique_ptr<Listener>> listen_unix(async::Executor executor, std::str
 // Takes over a socket that is already listening, for example one handed down by the runner or by systemd.
 Result<std::unique_ptr<Listener>> listen_on(async::Executor executor, sys::Fd fd);
 
-// Of an accepted connection that a firewall rule redirected to its listener: where it was going. kInvalid when
-// it was not redirected: then the peer meant the listener itself. (SO_ORIGINAL_DST; Linux looks the connection
-// up in the default zone of connection tracking, in the direction of the answers.)
+// Of an accepted connection that a firewall rule redirected to its listener: where it was going. kInvalid
+// when it was not redirected: then the peer meant the listener itself. (SO_ORIGINAL_DST; Linux looks the
+// connection up in the default zone of connection tracking, in the direction of the answers.)
 Result<Endpoint> original_destination(Stream& stream);
 
 // A connected pair in this process, for tests.

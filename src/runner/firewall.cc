@@ -78,8 +78,8 @@ constexpr std::string_view kChains = R"(
 
 // Each slot's share of flows: many, but not all.
 constexpr std::string_view kBounds =
-    R"(    ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
-    ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
+R"(  ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
+  ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
 )";
 
 // Without a gateway: address rules decide here.

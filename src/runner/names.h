@@ -22,7 +22,8 @@ inline std::uint32_t uid_base(std::uint32_t slot) { return kFirstId + slot * kId
 inline std::string link_name(std::uint32_t slot) { return kLinkPrefix + std::to_string(slot); }
 inline std::uint32_t conntrack_zone(std::uint32_t slot) { return slot + 1; }
 
-using model::alias_address;
+// Of a slot.
+using model::alias_address;  // model/slot_address.h
 using model::host_address;
 inline constexpr sys::Ipv4 kInsideAddress = {169, 254, 0, 21};   // model::kGuestAddress
 inline constexpr sys::Ipv4 kGatewayAddress = {169, 254, 0, 22};  // model::kGatewayAddress

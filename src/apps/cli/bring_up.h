@@ -16,6 +16,7 @@ namespace atl::cli {
 // Told what each step did: "made" what was not there before, "found" what was.
 using Tell = std::function<void(const std::string& line)>;
 
+// The system users that the unprivileged daemons run as.
 Result<void> ensure_user(const Config& config, const Tell& tell);
 Result<void> ensure_directories(const Config& config, const Tell& tell);
 

@@ -39,7 +39,8 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->capture_default_str();
   app.add_option("--user", options.user, "User to become when started as root; '' stays root")
       ->capture_default_str();
-  app.add_flag("--gateway", raw.gateway, "Tell atoll-gateway (RUN-DIR/gateway.sock) of sandboxes: nothing leaves without it");
+  app.add_flag("--gateway", raw.gateway,
+               "Tell atoll-gateway (RUN-DIR/gateway.sock) of sandboxes: nothing leaves without it");
   app.add_option("--pool-size", options.service.pool_size, "Sandboxes kept ready per template")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 #include "gateway/upstream/scanner.h"
 #include "gateway/vault/apply.h"
 #include "gateway/vault/placeholder.h"

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "gateway/flow/bodies.h"
-#include "gateway/fronts/refusal.h"
+#include "gateway/flow/refusal.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -218,7 +218,8 @@ Task<> HttpFlow::forward(Running& run) {
   run.exchange.set_idle_limit(route.limits.idle);
   auto started = co_await parts_.upstream.start(std::move(route), run.request);
   if (!started || run.was_cut) {
-    co_await refuse(run, run.was_cut ? not_running("resting") : started.error());
+    Error why = run.was_cut ? not_running("resting") : started.error();
+    co_await refuse(run, why);
     co_return;
   }
   run.upstream = std::move(*started);
@@ -230,10 +231,9 @@ Task<> HttpFlow::forward(Running& run) {
 Task<> HttpFlow::answer(Running& run) {
   auto head = co_await run.upstream->read_head();
   if (!head || run.was_cut || run.too_large) {
-    if (run.too_large)
-      co_await refuse(run, make_error(Code::kTooLarge, "the body is larger than a rule allows"));
-    else
-      co_await refuse(run, head.ok() ? not_running("resting") : head.error());
+    Error why = head.ok() ? not_running("resting") : head.error();
+    if (run.too_large) why = make_error(Code::kTooLarge, "the body is larger than a rule allows");
+    co_await refuse(run, why);
     co_return;
   }
   if (head->status == 101) {

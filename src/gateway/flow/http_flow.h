@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gateway/flow/credentials.h"
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 #include "gateway/upstream/answer_head.h"
 #include "http/server.h"
 

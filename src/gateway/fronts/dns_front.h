@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 #include "net/stream.h"
 
 namespace atl::gateway {

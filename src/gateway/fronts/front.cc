@@ -98,7 +98,8 @@ Task<> Front::serve(net::StreamPtr client) {
     client->close(net::Stream::Close::kReset);
     co_return;
   }
-  co_await serve_transparent(parts_, std::move(client), Inbound{std::move(sandbox), "", std::move(*target)});
+  Inbound in{std::move(sandbox), "", std::move(*target)};
+  co_await serve_transparent(parts_, std::move(client), std::move(in));
 }
 
 Task<> Front::answer(net::Datagram question) {

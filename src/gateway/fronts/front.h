@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "async/scope.h"
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 #include "net/datagram.h"
 #include "net/tcp.h"
 

@@ -2,7 +2,7 @@
 #include "gateway/fronts/proxy_front.h"
 
 #include "gateway/flow/http_flow.h"
-#include "gateway/fronts/refusal.h"
+#include "gateway/flow/refusal.h"
 #include "gateway/fronts/transparent.h"
 #include "http/front/front.h"
 

@@ -4,7 +4,7 @@
 // were told to use a proxy end in the same pipeline as those that were not.
 #pragma once
 
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 #include "net/stream.h"
 
 namespace atl::gateway {

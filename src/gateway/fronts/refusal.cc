@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/fronts/refusal.h"
 
-#include <boost/json.hpp>
+#include "gateway/flow/refusal.h"
 
 namespace atl::gateway {
 namespace {
@@ -26,31 +26,7 @@ std::string alert_text(TlsAlert alert) {
   return std::string(record, sizeof record);
 }
 
-// One line for a header: no control characters.
-std::string one_line(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return out;
-}
-
 }  // namespace
-
-HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
-  boost::json::object body;
-  body["code"] = status;
-  body["message"] = refusal.reason;
-  body["rule"] = refusal.rule;
-  if (!refusal.hint.empty()) body["hint"] = refusal.hint;
-  HttpRefusal out;
-  out.head.status = status;
-  out.head.headers.add("content-type", "application/json");
-  out.head.headers.add("x-atoll-rule", one_line(refusal.rule));
-  out.head.headers.add("x-should-retry", "false");
-  out.body = boost::json::serialize(body) + "\n";
-  return out;
-}
 
 Task<> refuse_connection(net::StreamPtr stream, const FirstBytes& first, policy::Refusal refusal,
                          TlsAlert alert) {

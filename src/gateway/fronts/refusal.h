@@ -12,14 +12,6 @@ namespace atl::gateway {
 // Alerts of TLS (RFC 8446 §6.2).
 enum class TlsAlert : std::uint8_t { kDecode = 50, kAccessDenied = 49, kUnrecognizedName = 112 };
 
-// {"code": 403, "message": "...", "rule": "...", "hint": "..."}, with the rule in X-Atoll-Rule, and told not
-// to try again.
-struct HttpRefusal {
-  http::ResponseHead head;
-  std::string body;
-};
-HttpRefusal http_refusal(int status, const policy::Refusal& refusal);
-
 // Refuses a connection of which `first` has been read, and closes it.
 async::Task<> refuse_connection(net::StreamPtr stream, const FirstBytes& first, policy::Refusal refusal,
                                 TlsAlert alert = TlsAlert::kAccessDenied);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/fronts/transparent.h"
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
 #include "base/log.h"
 #include "gateway/flow/http_flow.h"
 #include "gateway/fronts/refusal.h"
@@ -22,6 +24,11 @@ Task<> deny(Parts& parts, net::StreamPtr client, const Inbound& in, const FirstB
 
 policy::Refusal broken(std::string_view reason) {
   return {"malformed", std::string(reason), "send well-formed TLS or HTTP"};
+}
+
+policy::Refusal not_inspectable(const policy::ConnectionDecision& decision) {
+  return {decision.rule, "only HTTP and TLS can be looked at as the rule demands, and this is neither",
+          "a rule that lets the connection pass as it is"};
 }
 
 // Secrets go to this host, so that what is sent to it must be seen.
@@ -65,6 +72,26 @@ bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stre
   return now->policy->connection(connection_facts(in, stream)).way != Way::kDeny;
 }
 
+// Of a client that let the server speak first: its first bytes, looked at as they would have been before.
+Task<> late_first_bytes(Parts& parts, net::Stream& client, net::Stream& server, const Inbound& in) {
+  Result<FirstBytes> read = FirstBytes{};
+  while (read.ok() && read->bytes.empty() && !read->ended) read = co_await read_first_bytes(client);
+  bool fine = read.ok() && read->broken.empty() && check_name(in, *read).ok();
+  if (fine && !read->bytes.empty()) {
+    auto decision = in.sandbox->policy->connection(connection_facts(in, read->kind));
+    fine = way_of(parts, in, *read, decision) == Way::kPass;
+    if (!fine) parts.events.denied(*in.sandbox, in.dialled.text(), not_inspectable(decision));
+  }
+  if (fine && !read->bytes.empty()) fine = (co_await server.write_all(read->bytes)).ok();
+  if (!fine) {
+    client.close(net::Stream::Close::kReset);
+    server.close(net::Stream::Close::kReset);
+    co_return;
+  }
+  client.set_idle_limit(Steady::duration::zero());
+  co_await net::relay_one_way(client, server);
+}
+
 // Bytes as they are, both ways, until both have ended or the connection is no longer allowed.
 Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   Route route{in.dialled};
@@ -89,6 +116,12 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
     b->close(net::Stream::Close::kReset);
   };
   auto flow = parts.flows.open(in.sandbox->id, std::move(entry));
+  if (first.bytes.empty() && !first.ended) {
+    using namespace async::asio::experimental::awaitable_operators;
+    server->set_idle_limit(Steady::duration::zero());
+    co_await (late_first_bytes(parts, *client, *server, in) && net::relay_one_way(*server, *client));
+    co_return;
+  }
   if (!first.bytes.empty() && !(co_await server->write_all(first.bytes)).ok()) {
     client->close(net::Stream::Close::kReset);
     co_return;
@@ -109,10 +142,9 @@ Task<> inspect_http(Parts& parts, net::StreamPtr client, Inbound in, HttpOrigin 
 Task<> inspect_tls(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   // Without a name in the hello there is nothing to compare, and clients that verify send one.
   if (!first.hello.sni && !in.dialled.host.is_address()) {
-    co_await deny(
-        parts, std::move(client), in, first,
-        {"no-sni", "the connection must be opened and names no host (no SNI)", "send a server name"},
-        TlsAlert::kUnrecognizedName);
+    policy::Refusal refusal{"no-sni", "the connection must be opened and names no host (no SNI)",
+                            "send a server name"};
+    co_await deny(parts, std::move(client), in, first, std::move(refusal), TlsAlert::kUnrecognizedName);
     co_return;
   }
   auto authority = parts.authorities.of(in.sandbox->id);
@@ -134,11 +166,6 @@ Task<> inspect_tls(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes f
   origin.secure = true;
   origin.sni = first.hello.sni;
   co_await inspect_http(parts, std::move(accepted->stream), std::move(in), std::move(origin));
-}
-
-policy::Refusal not_inspectable(const policy::ConnectionDecision& decision) {
-  return {decision.rule, "only HTTP and TLS can be looked at as the rule demands, and this is neither",
-          "a rule that lets the connection pass as it is"};
 }
 
 }  // namespace
@@ -169,7 +196,8 @@ Task<> serve_transparent(Parts& parts, net::StreamPtr client, Inbound in) {
     co_await inspect_tls(parts, std::move(client), std::move(in), std::move(first));
   } else if (first.kind == policy::Stream::kHttp) {
     net::StreamPtr whole = net::with_prefix(std::move(client), first.bytes);
-    co_await inspect_http(parts, std::move(whole), std::move(in), HttpOrigin{});
+    HttpOrigin plain;
+    co_await inspect_http(parts, std::move(whole), std::move(in), std::move(plain));
   } else {
     co_await deny(parts, std::move(client), in, first, not_inspectable(decision));
   }

@@ -4,8 +4,8 @@
 // slot. Its first bytes decide what it is; it is then passed on, opened, or refused.
 #pragma once
 
+#include "gateway/flow/parts.h"
 #include "gateway/fronts/first_bytes.h"
-#include "gateway/fronts/parts.h"
 #include "http/server.h"
 
 namespace atl::gateway {

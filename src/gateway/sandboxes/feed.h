@@ -23,6 +23,7 @@ namespace atl::gateway {
 using CompilePolicy =
     std::function<Result<std::shared_ptr<const policy::Policy>>(const boost::json::object& network)>;
 
+// The server's side. Use from one loop.
 class Feed {
  public:
   Feed(Registry& registry, CompilePolicy compile) : registry_(registry), compile_(std::move(compile)) {}

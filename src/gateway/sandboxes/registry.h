@@ -34,6 +34,7 @@ struct Sandbox {
 };
 using SandboxPtr = std::shared_ptr<const Sandbox>;
 
+// Use from one loop.
 class Registry {
  public:
   // How long the gateway believes what it was told without hearing anything from control.

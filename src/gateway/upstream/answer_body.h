@@ -12,6 +12,7 @@ namespace atl::gateway {
 
 using async::Task;
 
+// Use once, from one task.
 class AnswerBody {
  public:
   // Reads the body of `exchange`, which must outlive this. `coding` is the answer's Content-Encoding, undone

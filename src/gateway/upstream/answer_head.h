@@ -21,6 +21,7 @@ struct AnswerRules {
   std::shared_ptr<const SecretPatterns> patterns;  // null: nothing to look for
 };
 
+// The head, and how much had to be taken out of it.
 struct PreparedAnswer {
   http::ResponseHead head;
   std::size_t incidents = 0;  // secrets that were found in its fields, and replaced

@@ -23,6 +23,7 @@ struct DnsAnswer {
   std::int64_t seconds = 0;          // the shortest time to live of all records
 };
 
+// Use from one loop.
 class DnsChannel : public std::enable_shared_from_this<DnsChannel> {
  public:
   explicit DnsChannel(async::Executor executor) : executor_(executor), timer_(std::move(executor)) {}

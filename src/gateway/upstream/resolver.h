@@ -15,6 +15,7 @@ namespace atl::gateway {
 
 using async::Task;
 
+// Use from one loop.
 class Resolver {
  public:
   virtual ~Resolver() = default;

@@ -25,8 +25,8 @@ struct TestParts {
   std::string memory;  // a file that keeps the outcome until this machine boots again
   bool emulation;      // the operator allows it
 };
-// Chooses what runs the processors of guests and tells the driver: KVM where a guest answers within 10 s, else
-// emulation where it is allowed. Boots a guest once per boot of this host, machine image and permission;
+// Chooses what runs the processors of guests and tells the driver: KVM where a guest answers within 10 s,
+// else emulation where it is allowed. Boots a guest once per boot of this host, machine image and permission;
 // later calls remember. Blocks while it does.
 Result<Accelerator> choose_accelerator(const TestParts& parts);
 

@@ -24,6 +24,7 @@ struct EgressEvent {
   std::string reason;
 };
 
+// Bounded by number and by each sandbox's pace. Use from one loop.
 class Events {
  public:
   // Beyond these the oldest go, and are counted: a sandbox that tries all the time must not fill the memory.

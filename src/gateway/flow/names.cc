@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/names.h"
+#include "gateway/flow/names.h"
 
 #include <algorithm>
 
@@ -37,8 +37,8 @@ Result<std::vector<NameRow>> load_rows(Connection& db) {
 Result<void> save(Connection& db, const NameRow& row, const std::optional<NameRow>& dropped) {
   if (dropped)
     TRY_VOID(db.run("DELETE FROM names WHERE tenant = ? AND name = ?", dropped->tenant, dropped->name));
-  TRY_VOID(db.run("INSERT OR REPLACE INTO names (tenant, name, address) VALUES (?,?,?)", row.tenant,
-                  row.name, row.address.text()));
+  TRY_VOID(db.run("INSERT OR REPLACE INTO names (tenant, name, address) VALUES (?,?,?)", row.tenant, row.name,
+                  row.address.text()));
   return success();
 }
 

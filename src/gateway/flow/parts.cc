@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/parts.h"
+#include "gateway/flow/parts.h"
 
 namespace atl::gateway {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/events.h"
+#include "gateway/flow/events.h"
 
 namespace atl::gateway {
 namespace {

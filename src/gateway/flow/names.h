@@ -17,6 +17,7 @@ namespace atl::gateway {
 // 198.18.0.0/15 (RFC 2544) is never routed, so what is synthetic cannot be mistaken.
 bool is_synthetic(const IpAddress& address);
 
+// Use from one loop.
 class Names {
  public:
   // Opens or makes the file at `path`; `secret` makes addresses unforeseeable. Blocking.

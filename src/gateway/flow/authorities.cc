@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/authorities.h"
+#include "gateway/flow/authorities.h"
 
 namespace atl::gateway {
 namespace {

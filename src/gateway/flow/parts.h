@@ -4,10 +4,10 @@
 #pragma once
 
 #include "base/clock.h"
-#include "gateway/fronts/authorities.h"
-#include "gateway/fronts/events.h"
-#include "gateway/fronts/flows.h"
-#include "gateway/fronts/names.h"
+#include "gateway/flow/authorities.h"
+#include "gateway/flow/events.h"
+#include "gateway/flow/flows.h"
+#include "gateway/flow/names.h"
 #include "gateway/sandboxes/registry.h"
 #include "gateway/tls/intercept.h"
 #include "gateway/upstream/upstream.h"

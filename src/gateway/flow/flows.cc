@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/flows.h"
+#include "gateway/flow/flows.h"
 
 namespace atl::gateway {
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/flow/refusal.h"
+
+#include <boost/json.hpp>
+
+namespace atl::gateway {
+namespace {
+
+// One line for a header: no control characters.
+std::string one_line(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
+  boost::json::object body;
+  body["code"] = status;
+  body["message"] = refusal.reason;
+  body["rule"] = refusal.rule;
+  if (!refusal.hint.empty()) body["hint"] = refusal.hint;
+  HttpRefusal out;
+  out.head.status = status;
+  out.head.headers.add("content-type", "application/json");
+  out.head.headers.add("x-atoll-rule", one_line(refusal.rule));
+  out.head.headers.add("x-should-retry", "false");
+  out.body = boost::json::serialize(body) + "\n";
+  return out;
+}
+
+}  // namespace atl::gateway
