@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kFirstId = 0x7000'0000;
 using model::kMaxSlots;
 inline constexpr char kLinkPrefix[] = "atl";
 
+// The first id of the slot's range on this host.
 inline std::uint32_t uid_base(std::uint32_t slot) { return kFirstId + slot * kIdsPerSlot; }
 inline std::string link_name(std::uint32_t slot) { return kLinkPrefix + std::to_string(slot); }
 inline std::uint32_t conntrack_zone(std::uint32_t slot) { return slot + 1; }
