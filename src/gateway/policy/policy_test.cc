@@ -192,6 +192,16 @@ TEST(Policy, HowARequestIsSentComesFromAllRulesThatCount) {
   EXPECT_EQ(decision.rates[1].rate, (Rate{100, 3600}));
 }
 
+TEST(Policy, WhatIsAllowedIsNotAskedFor) {
+  auto policy = policy_of(R"({"id":"ask","action":"ask","hosts":["a.example"],"setHeaders":{"x-a":"asked"}},
+    {"id":"get","action":"allow","hosts":["a.example"],"methods":["GET"]})");
+  auto decision = policy->request(request_to("a.example:443", "GET", "/"));
+  EXPECT_EQ(decision.verdict, Verdict::kAllow);
+  EXPECT_EQ(decision.rules, std::vector<std::string>{"tenant/get"});
+  EXPECT_TRUE(decision.set_headers.empty());
+  EXPECT_EQ(policy->request(request_to("a.example:443", "PUT", "/")).set_headers.size(), 1u);
+}
+
 TEST(Policy, AskIsBoundLikeAllow) {
   auto policy = Policy::compile({set_of(R"({"action":"ask","hosts":["a.example"],"maxBodyBytes":10})",
                                         Source::kSandbox, R"(,"default":"allow")")})
@@ -286,6 +296,14 @@ TEST(Policy, SandboxRuntime353ADenyOfEverythingIsNoted) {
   auto hopeful = Policy::compile({set_of(R"({"action":"allow","hosts":["10.0.0.0/8"]})")}).value();
   ASSERT_EQ(hopeful->notes().size(), 1u);
   EXPECT_EQ(hopeful->connection(connection_to("10.1.1.1:80", Stream::kHttp)).way, Way::kDeny);
+}
+
+TEST(Policy, EverythingDoesNotMeanPrivateAddresses) {
+  auto policy =
+      policy_of(std::string(kAllowAll) + R"(,{"action":"allow","hosts":["0.0.0.0/0","::/0","8.0.0.0/5"]})");
+  for (const char* to : {"10.1.1.1:80", "192.168.1.1:80", "[fd12::1]:80"})
+    EXPECT_EQ(policy->connection(connection_to(to, Stream::kHttp)).refusal.rule, "special-address") << to;
+  EXPECT_EQ(policy->connection(connection_to("a.example:80", Stream::kHttp, "10.1.1.1")).way, Way::kDeny);
 }
 
 TEST(Policy, PrivateAddressesAreOpenForWhatTheTenantsRuleMatches) {
