@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_interpreter --port N --key K [--n 30] [--calls 300] [--pause-ms 2500]
+// bench_interpreter --port N --key K [--n 30] [--calls 300] [--pause-ms 2500] [--contexts 10]
 //
 // The code interpreter: from the first byte of a create to the last byte of the result of 1+1, from the pool;
 // calls in a context that lives; and, in the same sandbox, the same calls by a plain client of Jupyter's to a
@@ -44,6 +44,24 @@ bench::Samples numbers(const std::string& answer) {
   return out;
 }
 
+// Bytes in use, as the guest daemon of the sandbox counts them.
+double memory_used(bench::Client& client, const bench::Sandbox& sandbox) {
+  bench::Response answer =
+      client.connection().request("GET", "/metrics", bench::Client::sandbox_headers(sandbox), "");
+  std::size_t at = answer.body.find("\"mem_used\":");
+  if (at == std::string::npos) bench::fail("metrics: " + answer.body);
+  return std::stod(answer.body.substr(at + 11));
+}
+
+void make_context(bench::Client& client, const bench::Sandbox& sandbox) {
+  bench::Response answer = client.connection().request("POST", "/contexts",
+                                                       "E2b-Sandbox-Id: " + sandbox.id +
+                                                           "\r\nE2b-Sandbox-Port: 49999\r\n"
+                                                           "Content-Type: application/json\r\n",
+                                                       "{\"language\":\"python\"}");
+  if (answer.status != 200) bench::fail("context: " + answer.body);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,6 +71,7 @@ int main(int argc, char** argv) {
   int rounds = options.number("n", 30), calls = options.number("calls", 300);
   auto pause = std::chrono::milliseconds(options.number("pause-ms", 2500));
   bench::Samples peer;
+  double per_context = 0;
   for (int i = 0; i < rounds; ++i) {
     std::this_thread::sleep_for(pause);
     auto start = bench::Clock::now();
@@ -70,6 +89,10 @@ int main(int argc, char** argv) {
         client.execute(sandbox, run("1+1"));
         live.add(bench::Clock::now() - began);
       }
+      int contexts = options.number("contexts", 10);
+      double before = memory_used(client, sandbox);
+      for (int each = 0; each < contexts; ++each) make_context(client, sandbox);
+      per_context = (memory_used(client, sandbox) - before) / contexts;
       char code[2048];
       std::snprintf(code, sizeof code, kPeer, calls);
       peer = numbers(client.execute(sandbox, run(code)));
@@ -81,5 +104,6 @@ int main(int argc, char** argv) {
   std::printf("{\"figure\":\"first code\",%s}\n", first.json().c_str());
   std::printf("{\"figure\":\"code in a live context\",%s}\n", live.json().c_str());
   std::printf("{\"figure\":\"the same, plain jupyter client\",%s}\n", peer.json().c_str());
+  std::printf("{\"figure\":\"memory of a context of Python\",\"bytes\":%.0f}\n", per_context);
   return 0;
 }

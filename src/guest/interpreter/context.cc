@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/interpreter/context.h"
 
+#include <utility>
+
 #include "base/log.h"
 #include "guest/interpreter/limits.h"
 #include "guest/interpreter/lines.h"
@@ -61,10 +63,13 @@ Task<> Context::run(Call call, const Environment& globals, const bool& gone, Out
     co_return;
   }
   if (kernel_ && kernel_->ended()) {
-    // Nobody was there to be told. Code that expects its variables must not run without them.
-    std::string why =
+    untold_ =
         fmt::format("the {} kernel had ended between two calls ({})", info_.language, kernel_->end_text());
     co_await drop_kernel();
+  }
+  if (!untold_.empty()) {
+    // Nobody was there to be told. Code that expects its variables must not run without them.
+    std::string why = std::exchange(untold_, std::string());
     co_await output.put(died_line(why));
     co_return;
   }
@@ -82,6 +87,8 @@ Task<> Context::run(Call call, const Environment& globals, const bool& gone, Out
     co_await output.put(error_line("ContextRemoved", "this context was removed while it ran", ""));
   else if (restarting_)
     co_await output.put(error_line("KernelRestarted", "this context was restarted while it ran", ""));
+  else if (gone)
+    untold_ = ran.error().message();
   else
     co_await output.put(died_line(ran.error().message()));
 }
@@ -104,6 +111,7 @@ Task<Result<void>> Context::restart() {
   if (running_for_ != nullptr && kernel_) kernel_->kill();
   auto turn = co_await gate_.enter();
   restarting_ = false;
+  untold_.clear();
   if (closed_) co_return make_error(Code::kNotFound, "context {} was removed", info_.id);
   co_await drop_kernel();
   co_return co_await ensure_kernel();

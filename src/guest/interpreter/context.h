@@ -56,6 +56,7 @@ class Context {
   const bool* running_for_ = nullptr;  // `gone` of the call that runs
   async::Event finished_;              // a call has ended
   std::uint64_t kernels_ = 0;          // made so far
+  std::string untold_;                 // how a kernel ended whose client had gone
   bool restarting_ = false;
   bool closed_ = false;
 };

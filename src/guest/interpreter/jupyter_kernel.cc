@@ -95,8 +95,8 @@ Task<Result<std::unique_ptr<zmtp::Socket>>> JupyterKernel::connect(int socket, z
 Task<Result<void>> JupyterKernel::attach() {
   CO_TRY(iopub_, co_await connect(jupyter::kIopub, zmtp::Type::kSub));
   CO_TRY(shell_, co_await connect(jupyter::kShell, zmtp::Type::kDealer));
-  scope_.spawn("kernel output", pump(*iopub_));
-  scope_.spawn("kernel answers", pump(*shell_));
+  scope_.spawn("kernel output", pump(*iopub_, Role::kOutput));
+  scope_.spawn("kernel answers", pump(*shell_, Role::kAnswers));
   // A publisher drops what it says before it knows its subscribers, so it is asked until it is heard.
   Drop nowhere;
   for (Steady::duration wait = kFirstQuestion; !closed_; wait *= 2) {
@@ -138,7 +138,18 @@ void JupyterKernel::detach() {
   if (iopub_) iopub_->close();
 }
 
-Task<> JupyterKernel::pump(zmtp::Socket& socket) {
+// The publisher's socket ends behind the last thing that it said, unless a child of the kernel holds it open.
+Task<> JupyterKernel::drain() {
+  auto until = Steady::now() + kLastWords;
+  while (iopub_ && !closed_) {
+    if (held_bytes_ > kMaxHeld)
+      co_await changed_.wait();
+    else if (!co_await changed_.wait_until(until))
+      break;
+  }
+}
+
+Task<> JupyterKernel::pump(zmtp::Socket& socket, Role role) {
   for (;;) {
     auto message = co_await socket.receive();
     if (!message.ok()) break;
@@ -149,6 +160,7 @@ Task<> JupyterKernel::pump(zmtp::Socket& socket) {
     take(std::move(*heard), bytes);
     while (held_bytes_ > kMaxHeld && !closed_) co_await changed_.wait();
   }
+  if (role == Role::kAnswers) co_return;
   closed_ = true;
   changed_.notify_all();
 }

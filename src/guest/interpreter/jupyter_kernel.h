@@ -20,6 +20,7 @@ class JupyterKernel final : public Kernel {
  protected:
   Task<Result<void>> attach() override;
   Result<std::map<std::string, std::string>> prepare() override;
+  Task<> drain() override;
   void detach() override;
 
  private:
@@ -32,8 +33,9 @@ class JupyterKernel final : public Kernel {
     bool told = false;  // the client got an error
   };
   Task<Result<std::unique_ptr<zmtp::Socket>>> connect(int socket, zmtp::Type type);
-  // Reads a socket to its end: the published output, or the answers.
-  Task<> pump(zmtp::Socket& socket);
+  // Reads the published output, or the answers, to the end of the socket.
+  enum class Role : std::uint8_t { kOutput, kAnswers };
+  Task<> pump(zmtp::Socket& socket, Role role);
   void take(jupyter::Heard heard, std::size_t bytes);
   Task<Result<void>> send(const jupyter::Request& request);
   Task<Result<void>> run(std::string code, std::string metadata, bool silent, Output& output);
@@ -51,7 +53,7 @@ class JupyterKernel final : public Kernel {
   std::deque<Held> held_;  // of the request that runs
   std::size_t held_bytes_ = 0;
   Environment applied_;  // what the kernel has of environment_
-  bool closed_ = false;  // a socket has ended
+  bool closed_ = false;  // nothing more will be published
 };
 
 // Code that sets and removes variables of the kernel's environment, in `language`. Empty: it has no such

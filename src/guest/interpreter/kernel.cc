@@ -86,6 +86,7 @@ Task<Result<void>> Kernel::start(std::string directory) {
 
 Task<> Kernel::watch() {
   while (!process_->outcome()) co_await process_->changed().wait();
+  co_await drain();
   ended_ = true;
   detach();
   changed_.notify_all();

@@ -86,6 +86,8 @@ class Kernel {
   virtual Task<Result<void>> attach() = 0;
   // Paths for the command line; made before the start.
   virtual Result<std::map<std::string, std::string>> prepare() = 0;
+  // Takes what the process said before it ended. Bounded in time, except by a client that is slow.
+  virtual Task<> drain() = 0;
   // Ends what attach() began.
   virtual void detach() = 0;
 

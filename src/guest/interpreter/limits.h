@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxContexts = 256;
 inline constexpr std::size_t kMaxQueued = 256;  // executions that wait for their turn in one context
 inline constexpr std::size_t kMaxVariables = 16 * 1024;
 inline constexpr std::size_t kMaxEnvironment = 4 * kMiB;  // JSON of the guest daemon's /envs
-inline constexpr std::size_t kMaxName = 64;               // of a language
+inline constexpr std::size_t kMaxIdentity = 256;          // of a sandbox's name
 
 // What a kernel says.
 inline constexpr std::size_t kMaxMessage = 64 * kMiB;  // one message; a larger one is left out and said so
@@ -29,6 +29,7 @@ inline constexpr std::size_t kTextPiece = 32 * kKiB;  // most bytes of one line 
 inline constexpr auto kKeepalive = std::chrono::seconds(5);
 inline constexpr auto kKernelStart = std::chrono::seconds(60);
 inline constexpr auto kConnectRetry = std::chrono::milliseconds(5);
+inline constexpr auto kLastWords = std::chrono::milliseconds(500);  // of a kernel that has ended
 inline constexpr auto kFirstQuestion =
     std::chrono::milliseconds(20);  // to a kernel that may not hear yet; doubles
 // From one interrupt of code whose client has gone to the next, and to the end of a kernel that heeds none.

@@ -93,20 +93,35 @@ void LineKernel::detach() {
   if (events_) events_->cancel();
 }
 
-Task<> LineKernel::pump() {
+bool LineKernel::read_events() {
   std::string buffer(kReadStep, '\0');
-  while (!ended_) {
-    while (held_bytes_ > kMaxHeld && !ended_) co_await changed_.wait();
+  while (held_bytes_ <= kMaxHeld) {
     ssize_t got = ::read(events_->native_handle(), buffer.data(), buffer.size());
-    if (got > 0) {
-      in_.append(buffer, 0, static_cast<std::size_t>(got));
-      take_lines();
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 && errno == EAGAIN;
+    in_.append(buffer, 0, static_cast<std::size_t>(got));
+    take_lines();
+  }
+  return true;
+}
+
+Task<> LineKernel::pump() {
+  while (!ended_ && read_events()) {
+    if (held_bytes_ > kMaxHeld) {
+      co_await changed_.wait();
       continue;
     }
-    if (got < 0 && errno != EAGAIN && errno != EINTR) break;
     auto [error] = co_await events_->async_wait(Pipe::wait_read, async::use_result);
     if (error) break;
   }
+}
+
+// All is in the pipe: what the process wrote it wrote before it ended.
+Task<> LineKernel::drain() {
+  do {
+    if (!read_events()) co_return;
+    if (held_bytes_ > kMaxHeld) co_await changed_.wait();
+  } while (held_bytes_ > kMaxHeld);
 }
 
 void LineKernel::take_lines() {
@@ -205,7 +220,7 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
   out_text_ = error_text_ = Utf8Pieces();
   co_await output.put(count_line(++count_));
   auto sent = co_await send(std::move(command));
-  while (sent.ok() && !ended_) {
+  while (sent.ok()) {
     co_await print(printed, process_->ring().end(), output);
     if (!held_.empty()) {
       // What was printed before the event goes out before it.
@@ -222,6 +237,7 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
       if (done_) break;
       continue;
     }
+    if (ended_) break;
     co_await process_->changed().wait();
   }
   std::string rest = out_text_.rest(), error_rest = error_text_.rest();

@@ -24,12 +24,15 @@ class LineKernel final : public Kernel {
  protected:
   Task<Result<void>> attach() override;
   Result<std::map<std::string, std::string>> prepare() override;
+  Task<> drain() override;
   void detach() override;
 
  private:
   using Pipe = async::asio::posix::stream_descriptor;
   // Reads events until the kernel ends.
   Task<> pump();
+  // What is in the pipe now. False when it cannot be read.
+  bool read_events();
   void take_lines();
   Task<Result<void>> send(std::string line);
   // Sends on what the code printed, up to `mark` of the process's output.

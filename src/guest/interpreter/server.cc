@@ -12,6 +12,7 @@
 #include "guest/interpreter/stream.h"
 #include "guest/json.h"
 #include "guest/rpc.h"
+#include "sys/files.h"
 
 namespace atl::guest::interpreter {
 namespace {
@@ -52,6 +53,14 @@ Result<void> check_environment(const Environment& environment, Fields& fields) {
     if (bad) fields.fail("env_vars", "a name is empty or contains '=', or an entry contains a NUL byte");
   }
   return success();
+}
+
+// What programs that the guest daemon starts get by themselves: files .E2B_SANDBOX_ID and others like it.
+void add_identity(const std::string& directory, Environment& environment) {
+  for (const char* name : {"E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID", "E2B_TEAM_ID"}) {
+    auto text = sys::read_file(fmt::format("{}/.{}", directory, name), kMaxIdentity);
+    if (text.ok() && !text->empty()) environment.emplace(name, *text);
+  }
 }
 
 Error no_context(std::string_view id) {
@@ -197,6 +206,7 @@ Task<Result<void>> Server::authorize(Exchange& exchange) {
     if (entry.value().is_string())
       environment[std::string(entry.key())] = std::string(entry.value().get_string());
   }
+  add_identity(options_.identity_directory, environment);
   globals_ = std::move(environment);
   known_token_ = Secret(std::move(token));
   authorized_ = true;

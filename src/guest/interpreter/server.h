@@ -26,6 +26,7 @@ struct Options {
   std::string run_directory;  // 0700
   Environment environment;    // of kernels
   net::Endpoint guest_daemon{"127.0.0.1", 49983};
+  std::string identity_directory = "/run/e2b";  // where the guest daemon writes who this sandbox is
 };
 
 // One interpreter. Use from its loop only.

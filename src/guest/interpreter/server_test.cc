@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <boost/json.hpp>
 
@@ -49,6 +50,8 @@ class InterpreterTest : public ::testing::Test {
     options.run_directory = directory_;
     options.environment = {{"PATH", "/usr/bin:/bin"}};
     options.guest_daemon = {"127.0.0.1", (*guest)->port()};
+    options.identity_directory = directory_;
+    std::ofstream(directory_ + "/.E2B_SANDBOX_ID") << "i123";
     // Only the shell is "installed".
     fs::create_directories(directory_ + "/bin");
     fs::create_symlink("/bin/bash", directory_ + "/bin/bash");
@@ -200,7 +203,7 @@ TEST_F(InterpreterTest, RestartLosesVariablesAndRemovalTheContext) {
 }
 
 TEST_F(InterpreterTest, TakesTheEnvironmentOfTheSandboxAndOfTheCall) {
-  EXPECT_EQ(print("echo $FROM_CREATE"), "it's\n");
+  EXPECT_EQ(print("echo $FROM_CREATE $E2B_SANDBOX_ID"), "it's i123\n");
   EXPECT_EQ(print("echo $FROM_CREATE $OWN", {{"env_vars", {{"OWN", "o"}, {"FROM_CREATE", "c"}}}}), "c o\n");
   EXPECT_EQ(print("echo $FROM_CREATE \"[$OWN]\""), "it's []\n");
   EXPECT_EQ(asked_, 1) << "the environment is asked for once";
@@ -228,6 +231,12 @@ TEST_F(InterpreterTest, TellsThatAKernelDiedAndGoesOn) {
   EXPECT_EQ(text_of(lines, "error", "name"), "KernelDied");
   EXPECT_THAT(text_of(lines, "error", "value"), HasSubstr("signal: killed"));
   EXPECT_EQ(print("echo on"), "on\n");
+}
+
+TEST_F(InterpreterTest, LosesNoLastWords) {
+  auto lines = run("echo bye; exit 3");
+  EXPECT_EQ(text_of(lines, "stdout"), "bye\n");
+  EXPECT_THAT(text_of(lines, "error", "value"), HasSubstr("exit status 3"));
 }
 
 TEST_F(InterpreterTest, TellsOnceThatAKernelEndedBetweenCalls) {

@@ -101,6 +101,7 @@ test('environment: of the sandbox, and of one call', async () => {
   assert.equal(await text('os.environ["ONLY_HERE"] + os.environ["FROM_CREATE"]', { envs }), 'nowother');
   assert.equal(await text('os.environ.get("ONLY_HERE", "gone")'), 'gone');
   assert.equal(await text('os.environ["FROM_CREATE"]'), 'of the sandbox');
+  assert.equal(await text('os.environ["E2B_SANDBOX_ID"]'), sandbox.sandboxId);
   assert.equal(await text('process.env.FROM_CREATE', { language: 'js' }), 'of the sandbox');
 });
 
