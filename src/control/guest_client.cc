@@ -52,12 +52,22 @@ std::uint64_t number_in(const boost::json::object& object, const char* key, std:
   return std::min(static_cast<std::uint64_t>(value->get_int64()), most);
 }
 
-Result<GuestActivity> parse_activity(const std::string& text) {
+Result<boost::json::object> parse_answer(const std::string& text) {
   boost::system::error_code failure;
   boost::json::value value = boost::json::parse(text, failure);
   if (failure || !value.is_object())
     return make_error(Code::kUnavailable, "the guest daemon's answer is no JSON object");
-  const boost::json::object& object = value.get_object();
+  return std::move(value.get_object());
+}
+
+Result<std::uint64_t> parse_outside(const std::string& text) {
+  constexpr std::uint64_t kMost = 1'000'000;
+  TRY(boost::json::object object, parse_answer(text));
+  return number_in(object, "outside", kMost);
+}
+
+Result<GuestActivity> parse_activity(const std::string& text) {
+  TRY(boost::json::object object, parse_answer(text));
   GuestActivity out;
   out.processes = static_cast<std::uint32_t>(number_in(object, "processes", kMaxTold));
   out.pid = static_cast<std::uint32_t>(number_in(object, "pid", kMaxTold));
@@ -151,14 +161,16 @@ Task<Result<void>> GuestClient::init(GuestIdentity identity) {
   co_return success();
 }
 
-Task<Result<void>> GuestClient::freeze(bool stop, bool sync) {
+Task<Result<std::uint64_t>> GuestClient::freeze(FreezeOrder order) {
   client_->close_idle();
-  std::string body = fmt::format(R"({{"stop":{},"sync":{}}})", stop, sync);
+  std::string body = fmt::format(R"({{"stop":{},"sync":{}{}}})", order.stop, order.sync,
+                                 order.outside ? R"(,"outside":true)" : "");
   auto answer = co_await post("/freeze", std::move(body));
   if (!answer) co_return unreachable(std::move(answer).error());
+  if (answer->head.status == 200) co_return parse_outside(answer->body);
   if (answer->head.status != 204)
     co_return unreachable(make_error(Code::kUnavailable, "freeze answered {}", answer->head.status));
-  co_return success();
+  co_return 0;
 }
 
 Task<Result<GuestActivity>> GuestClient::activity() {

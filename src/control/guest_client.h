@@ -34,6 +34,13 @@ struct GuestIdentity {
   std::optional<model::Key32> known_token;
 };
 
+// What is asked of a guest daemon before its sandbox stands still.
+struct FreezeOrder {
+  bool stop = false;     // ask all processes to end
+  bool sync = true;      // write out what was written
+  bool outside = false;  // count the connections that lead to the outside
+};
+
 // What a guest daemon says about work that only it knows of. Hostile: believed, since it only keeps its own
 // sandbox awake or lets it sleep.
 struct GuestActivity {
@@ -51,9 +58,10 @@ class GuestClient {
   // Hands over identity, environment, token, time and 32 fresh random bytes. kUnavailable with the word
   // agent_unreachable when the daemon does not take them in time.
   Task<Result<void>> init(GuestIdentity identity);
-  // Tells it that a pause comes: it ends streams; with `stop` it ends its processes, with `sync` it writes
-  // its data out.
-  Task<Result<void>> freeze(bool stop, bool sync);
+  // Tells it that a pause comes: it ends streams, and does what is ordered. The answer: how many connections
+  // lead out of the sandbox, 0 where that was not asked. Hostile: it only decides where the sandbox's own
+  // memory rests.
+  Task<Result<std::uint64_t>> freeze(FreezeOrder order);
   Task<Result<GuestActivity>> activity();
   void close();
 

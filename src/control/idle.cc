@@ -201,6 +201,7 @@ Wakefulness SandboxService::asleep(const model::SandboxRow& row) {
   Wakefulness out;
   out.awake = false;
   out.because = model::pause_cause_name(row.pause_cause);
+  out.detail = row.memory_note;
   out.since = row.deadline;
   return out;
 }

@@ -82,10 +82,12 @@ struct Live {
   std::optional<Steady::time_point> last_cpu_at;
 
   Laps laps;
-  bool pooled = false;   // launched for the pool: started with the policy `open`
-  bool adopted = false;  // the runner's list or answer has confirmed it: later lists must show it
-  bool copying = false;  // its disk is being copied; the next copy waits
-  bool ending = false;   // no way back; the end task runs
+  bool pooled = false;        // launched for the pool: started with the policy `open`
+  bool adopted = false;       // the runner's list or answer has confirmed it: later lists must show it
+  bool copying = false;       // its disk is being copied; the next copy waits
+  bool held = false;          // nobody may connect for a moment; who wants to waits
+  std::uint64_t outside = 0;  // connections that led to the outside when its guest daemon was asked to rest
+  bool ending = false;        // no way back; the end task runs
   std::optional<StartKeyOf> listed_as;  // its place in the list of its tenant
   bool released = false;                // the runner holds nothing of it any more
   std::optional<Error> release_error;   // why the last attempt to release it failed

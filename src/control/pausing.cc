@@ -19,7 +19,17 @@ std::string pause_message(const model::SandboxRow& row) {
   if (row.pause_cause == model::PauseCause::kDeadline) why = " at its deadline";
   if (row.pause_cause == model::PauseCause::kIdle)
     why = fmt::format(" after {} s without work", row.lifecycle.idle_timeout.count() / 1000);
-  return fmt::format("sandbox paused{}{}", why, row.rests_in_memory ? "" : ", only its disk is kept");
+  std::string what = row.rests_in_memory ? row.memory_note : "only its disk is kept";
+  return fmt::format("sandbox paused{}{}{}", why, what.empty() ? "" : ", ", what);
+}
+
+// Empty unless its memory could have been in files and is not.
+std::string memory_note(const wire::PauseReply& rested, std::uint64_t outside) {
+  if (rested.rest != wire::Rest::kFrozen) return {};
+  if (outside > 0)
+    return fmt::format("its memory cannot be stored in files now: {} of its connections lead to the outside",
+                       outside);
+  return rested.why.str();
 }
 
 }  // namespace
@@ -70,12 +80,27 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   // What stays in memory need not be on the disk: with the machine both would go (0080). Other tiers leave
   // files.
   bool in_place = memory == Memory::kKeep && live->row.tier == model::Tier::kContainer;
-  auto asked = co_await live->guest->freeze(memory == Memory::kLose, !in_place);
+  FreezeOrder order;
+  order.stop = memory == Memory::kLose;
+  order.sync = !in_place;
+  order.outside = memory == Memory::kKeep && needs_quiet(*live);
+  auto asked = co_await live->guest->freeze(order);
+  if (order.outside) {
+    break_off(live);  // after the word with which streams end
+    live->guest->close();
+  }
+  live->outside = asked ? *asked : 0;
   if (!asked)
     log::warn("pausing without the guest daemon", {{"id", live->row.id}, {"what", asked.error().message()}});
   live->laps.lap(live->laps.guest_us);
   FAULT("pause.guest_asked");
   co_return co_await finish_pause(live);
+}
+
+// Whether the tier can store memory only while nobody is connected.
+bool SandboxService::needs_quiet(const Live& live) const {
+  const wire::HelloReply& hello = runner_.hello();
+  return (hello.memory_tiers & hello.quiet_tiers & (1u << static_cast<unsigned>(live.row.tier))) != 0;
 }
 
 // A pause that could not be written down did not begin. One by the deadline is tried again, but not at once.
@@ -91,11 +116,11 @@ bool SandboxService::ask_again(const Live& live, const Error& error) {
 }
 
 // Until the runner has said yes or no, or the state's bound has passed.
-Task<Result<wire::Rest>> SandboxService::rest_in_runner(LivePtr live) {
+Task<Result<wire::PauseReply>> SandboxService::rest_in_runner(LivePtr live) {
   auto until = clock_.steady_now() + model::bound(model::State::kPausing);
   Steady::duration retry = kFirstRetry;
   while (true) {
-    auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory);
+    auto rested = co_await runner_.pause_sandbox(live->row.id, live->row.rests_in_memory, live->outside > 0);
     if (rested || !ask_again(*live, rested.error())) co_return rested;
     if (live->ending || stopping_ || clock_.steady_now() >= until) co_return rested;
     co_await runner_up_.wait_until(Steady::now() + retry);
@@ -113,11 +138,13 @@ Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   if (stopping_) co_return success();  // the next start finishes it
   if (!rested) co_return co_await undo_pause(live, std::move(rested).error());
   break_off(live);
-  if (wire::on_disk(*rested)) leave_slot(*live);
+  if (wire::on_disk(rested->rest)) leave_slot(*live);
+  live->row.memory_note = memory_note(*rested, live->outside);
   Step step;
   step.event = "sandbox.paused";
   step.message = pause_message(live->row);
   step.data = event_data({{"memory", live->row.rests_in_memory ? "kept" : "lost"},
+                          {"rests", wire::on_disk(rested->rest) ? "on disk" : "in memory"},
                           {"cause", model::pause_cause_name(live->row.pause_cause)}});
   conclude(live, model::State::kPaused, std::move(step));
   log::info("sandbox paused", {{"id", live->row.id},
@@ -213,7 +240,7 @@ Task<> SandboxService::keep_at_rest(LivePtr live) {
               {{"id", live->row.id}, {"what", rested.error().message()}});
     co_return;
   }
-  if (live->ending || !wire::on_disk(*rested) || live->row.interface.empty()) co_return;
+  if (live->ending || !wire::on_disk(rested->rest) || live->row.interface.empty()) co_return;
   leave_slot(*live);
   if (live->row.state != model::State::kPaused) co_return;  // whoever changes that writes the row
   auto saved = co_await save(live, Step());

@@ -124,6 +124,59 @@ TEST_F(PausingTest, WithItsMemoryInFilesItHoldsNoPlaceAndOutlivesTheMachine) {
   EXPECT_EQ(generation(id), 2u);
 }
 
+// Of a tier that can do so only while nobody is connected.
+TEST_F(PausingTest, BeforeItsMemoryGoesToFilesNobodyIsConnected) {
+  world_.runner.memory_tiers = world_.runner.quiet_tiers = world_.runner.tiers;
+  crash_and_return();  // it is told in the hello
+  std::string id = created();
+  std::size_t told_before = 0;
+  auto subscription = service().on_gone([&](std::string_view, std::uint64_t) {
+    if (rest(id) == Rest::kRuns) ++told_before;
+  });
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(rest(id), Rest::kSaved);
+  EXPECT_EQ(told_before, 1u);
+  EXPECT_EQ(world_.guests.freezes[id],
+            std::vector<std::string>{R"({"stop":false,"sync":false,"outside":true})"});
+  EXPECT_EQ(service().wakefulness(id).detail, "");
+  ASSERT_TRUE(connect(id).ok());
+  EXPECT_EQ(rest(id), Rest::kRuns);
+}
+
+TEST_F(PausingTest, WhereItsOwnConnectionsLeadOutItsMemoryStaysAndItSaysWhy) {
+  world_.runner.memory_tiers = world_.runner.quiet_tiers = world_.runner.tiers;
+  crash_and_return();
+  std::string id = created();
+  world_.guests.outside = R"({"outside":3})";
+  std::uint32_t held = service().quota().held();
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+  EXPECT_EQ(service().quota().held(), held);
+  EXPECT_THAT(service().wakefulness(id).detail, HasSubstr("3 of its connections"));
+  settle();
+  crash_and_return();
+  EXPECT_THAT(service().wakefulness(id).detail, HasSubstr("3 of its connections"));
+  ASSERT_TRUE(connect(id).ok());
+  world_.guests.outside = "hostile";
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(rest(id), Rest::kSaved) << "the runner sees for itself";
+  EXPECT_EQ(service().wakefulness(id).detail, "");
+}
+
+TEST_F(PausingTest, WhatTheRunnerCannotStoreStaysAndItSaysWhy) {
+  world_.runner.memory_tiers = world_.runner.tiers;
+  world_.runner.not_saved = "a process uses a file that was removed";
+  crash_and_return();
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(rest(id), Rest::kFrozen);
+  EXPECT_EQ(service().wakefulness(id).detail, "a process uses a file that was removed");
+  world_.runner.not_saved.clear();
+  ASSERT_TRUE(connect(id).ok());
+  ASSERT_TRUE(pause(id).ok());
+  EXPECT_EQ(service().wakefulness(id).detail, "");
+}
+
 TEST_F(PausingTest, MemoryInFilesCanBeThrownAway) {
   world_.runner.memory_tiers = world_.runner.tiers;
   std::string id = created();

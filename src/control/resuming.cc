@@ -78,7 +78,7 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
   while (true) {
     auto pass = co_await starts_.enter(live->row.tenant);
     // A reboot of one that rests in memory: its memory goes first.
-    Result<wire::Rest> stored = wire::Rest::kStored;
+    Result<wire::PauseReply> stored = wire::PauseReply();
     if (!live->row.rests_in_memory) stored = co_await runner_.pause_sandbox(live->row.id, false);
     Result<wire::StartReply> woken = make_error(Code::kInternal, "");
     if (stored) {

@@ -15,12 +15,12 @@ std::shared_ptr<Route> make_route(const Live& live) {
   route->activity = live.activity;
   route->sandbox = row.id;
   route->generation = row.generation;
-  route->state = row.state;
+  route->state = live.held && row.state == model::State::kRunning ? model::State::kPausing : row.state;
   route->interface = row.interface;
   route->access_token = row.access_token;
   route->traffic_token = row.traffic_token;
   route->mask_request_host = row.ingress.mask_request_host;
-  route->auto_resume = row.lifecycle.auto_resume && row.rests_in_memory;
+  route->auto_resume = (row.lifecycle.auto_resume && row.rests_in_memory) || live.held;
   route->internal_token = Secret(hex_encode(
       std::string_view(reinterpret_cast<const char*>(row.internal_token.data()), row.internal_token.size())));
   return route;

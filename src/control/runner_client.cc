@@ -223,13 +223,12 @@ Task<Result<wire::StartReply>> RunnerClient::start_sandbox(wire::StartRequest re
 }
 
 // Of whatever generation: the runner may not have heard of the last one.
-Task<Result<wire::Rest>> RunnerClient::pause_sandbox(std::string sandbox, bool memory) {
+Task<Result<wire::PauseReply>> RunnerClient::pause_sandbox(std::string sandbox, bool memory, bool in_place) {
   wire::PauseRequest request{};
   request.sandbox.set(sandbox);
   request.memory = memory ? 1 : 0;
-  CO_TRY(auto reply,
-         co_await call<wire::PauseReply>(request, wire::Type::kPause, wire::Type::kPauseReply, kSlow));
-  co_return reply.rest;
+  request.in_place = in_place ? 1 : 0;
+  co_return co_await call<wire::PauseReply>(request, wire::Type::kPause, wire::Type::kPauseReply, kSlow);
 }
 
 Task<Result<wire::StartReply>> RunnerClient::resume_sandbox(wire::StartRequest request) {

@@ -43,8 +43,8 @@ class RunnerClient {
   // kDeadline when it does not answer in time. A request whose fate is unknown is settled by the next
   // reconcile.
   Task<Result<wire::StartReply>> start_sandbox(wire::StartRequest request);
-  // How it rests then.
-  Task<Result<wire::Rest>> pause_sandbox(std::string sandbox, bool memory);
+  // The answer says how it rests then. `in_place`: its memory stays where it is, whatever the tier can.
+  Task<Result<wire::PauseReply>> pause_sandbox(std::string sandbox, bool memory, bool in_place = false);
   Task<Result<wire::StartReply>> resume_sandbox(wire::StartRequest request);
   Task<Result<wire::StopReply>> stop_sandbox(std::string sandbox, std::uint64_t generation);
   Task<Result<std::vector<wire::ListReply>>> list();

@@ -263,6 +263,8 @@ class SandboxService final : public Directory {
   Task<Result<SnapshotView>> snapshot_now(SnapshotSpec spec);
   Task<Result<SnapshotUse>> take_snapshot(LivePtr live, model::Snapshot row, std::string name);
   Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, model::Snapshot snapshot);
+  Task<Result<void>> quiet_down(LivePtr live);
+  Task<> speak_again(LivePtr live);
   Task<Result<void>> remove_copy(SnapshotPtr snapshot);
   Task<Result<void>> delete_now(SnapshotUse use);
   Task<Result<Children>> fork_now(ForkSpec spec);
@@ -283,7 +285,8 @@ class SandboxService final : public Directory {
   Task<> recover_pause(LivePtr live);
   void stay_awake(const LivePtr& live, WallTime deadline);
   static bool ask_again(const Live& live, const Error& error);
-  Task<Result<wire::Rest>> rest_in_runner(LivePtr live);
+  bool needs_quiet(const Live& live) const;
+  Task<Result<wire::PauseReply>> rest_in_runner(LivePtr live);
   void conclude(LivePtr live, model::State to, Step step);
   Task<> write_conclusion(LivePtr live, Step step);
   Task<Result<void>> write_result(LivePtr live, model::State to, Step step);

@@ -134,6 +134,29 @@ TEST_F(SnapshotsTest, ChildrenOfMemoryGetTokensOfTheirOwn) {
   EXPECT_EQ(world_.guests.tokens[(*made)->id].front(), parents);
 }
 
+// Who wants to connect meanwhile waits; the clocks of its requests go on afterwards.
+TEST_F(SnapshotsTest, MemoryIsCopiedWhileNobodyIsConnected) {
+  world_.runner.memory_tiers = world_.runner.quiet_tiers = world_.runner.tiers;
+  restart();
+  std::size_t inits = world_.guests.inits[parent_].size();
+  std::vector<model::State> seen;
+  auto subscription = service().on_gone([&](std::string_view sandbox, std::uint64_t) {
+    seen.push_back(service().find(sandbox)->state);
+    EXPECT_TRUE(service().find(sandbox)->auto_resume);
+  });
+  ASSERT_TRUE(take("", true).ok());
+  EXPECT_EQ(seen, std::vector<model::State>{model::State::kPausing});
+  EXPECT_EQ(world_.guests.freezes[parent_],
+            std::vector<std::string>{R"({"stop":false,"sync":true,"outside":true})"});
+  EXPECT_EQ(world_.guests.inits[parent_].size(), inits + 1);
+  EXPECT_EQ(service().find(parent_)->state, model::State::kRunning);
+  world_.guests.outside = R"({"outside":2})";
+  auto refused = take("", true);
+  EXPECT_EQ(refused.error().word(), "outside_connections");
+  EXPECT_EQ(service().find(parent_)->state, model::State::kRunning);
+  EXPECT_TRUE(take("", false).ok()) << "its disk alone";
+}
+
 TEST_F(SnapshotsTest, MemoryIsRefusedByTheNameOfTheCapability) {
   for (const Error& error : {take("", true).error(), fork(1, true).error()}) {
     EXPECT_EQ(error.word(), "capability_unsupported");

@@ -144,6 +144,35 @@ Task<Result<SnapshotUse>> SandboxService::take_snapshot(LivePtr live, model::Sna
   co_return std::move(done).error();
 }
 
+// Ends what leads into the sandbox, and finds out whether it has connections of its own, which a copy of its
+// memory would break.
+Task<Result<void>> SandboxService::quiet_down(LivePtr live) {
+  live->held = true;
+  show_state(live);
+  FreezeOrder order;
+  order.outside = true;
+  auto outside = co_await live->guest->freeze(order);
+  break_off(live);  // after the word with which streams end
+  live->guest->close();
+  if (!outside) co_return std::move(outside).error();
+  if (*outside == 0) co_return success();
+  co_return make_error(Code::kConflict, "{} connections of sandbox '{}' lead to the outside", *outside,
+                       live->row.id)
+      .with_word("outside_connections")
+      .with_hint("try again when they are closed, or leave memory out for a copy of the disk");
+}
+
+// The clocks of requests go on, and who waited may connect.
+Task<> SandboxService::speak_again(LivePtr live) {
+  Result<void> told = success();
+  if (!live->ending) told = co_await live->guest->init(identity_of(live->row));
+  if (!told)
+    log::warn("a sandbox was not told that it goes on",
+              {{"id", live->row.id}, {"what", told.error().message()}});
+  live->held = false;
+  if (!live->ending) show_state(live);
+}
+
 // One copy of a sandbox at a time; the others wait.
 Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, model::Snapshot snapshot) {
   while (live->copying && !live->ending) co_await live->changed.wait();
@@ -161,8 +190,17 @@ Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, model:
     Live& live;
   } copying(*live);
   auto pass = co_await copies_.enter(live->row.tenant);
-  auto copied =
-      co_await runner_.snapshot(live->row.id, live->row.generation, std::move(snapshot.id), snapshot.memory);
+  bool quiet = snapshot.memory && needs_quiet(*live) && live->row.state == model::State::kRunning;
+  Result<void> ready = success();
+  if (quiet) ready = co_await quiet_down(live);
+  Result<wire::SnapshotReply> copied = make_error(Code::kInternal, "");
+  if (ready) {
+    copied = co_await runner_.snapshot(live->row.id, live->row.generation, std::move(snapshot.id),
+                                       snapshot.memory);
+  } else {
+    copied = std::move(ready).error();
+  }
+  if (quiet) co_await speak_again(live);
   if (!copied && copied.error().code() == Code::kNotFound && live->ending) {
     co_return make_error(Code::kNotFound, "sandbox '{}' ended while its disk was copied", live->row.id)
         .with_word("sandbox_not_found");

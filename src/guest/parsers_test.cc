@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "guest/access.h"
 #include "guest/accounts.h"
+#include "guest/connections.h"
 #include "guest/download.h"
 #include "guest/entry.h"
 #include "guest/gzip.h"
@@ -34,6 +35,30 @@ TEST(Json, ReadsCamelAndSnakeCaseAndIgnoresUnknownFields) {
   EXPECT_EQ(fields.text("watcherId"), "a");
   EXPECT_TRUE(fields.boolean("includeEntry"));
   EXPECT_FALSE(fields.failure());
+}
+
+// As gVisor and Linux write it; B2044064 is 100.64.4.178, the host.
+TEST(Connections, CountsWhatLeadsToTheOutside) {
+  constexpr std::string_view kTable =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 00000000:C33F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0        1\n"
+      "   1: 1500FEA9:C33F B2044064:9D08 01 00000000:00000000 00:00000000 00000000     0        0        3\n"
+      "   2: 0100007F:0050 0100007F:9D09 01 00000000:00000000 00:00000000 00000000     0        0        4\n"
+      "   3: 1500FEA9:9D0A 08080808:01BB 01 00000000:00000000 00:00000000 00000000     0        0        5\n"
+      "   4: 1500FEA9:9D0B 08080808:01BB 02 00000000:00000000 00:00000000 00000000     0        0        6\n"
+      "   5: 1500FEA9:0050 B2046408:9D0C 08 00000000:00000000 00:00000000 00000000     0        0        7\n"
+      "   6: 1500FEA9:9D0D 08080808:01BB 06 00000000:00000000 00:00000000 00000000     0        0        8\n"
+      "   7: 00000000:9D0E 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0        9\n";
+  EXPECT_EQ(outside_connections(kTable), 3u);
+  constexpr std::string_view kTable6 =
+      "  sl  local_address                         remote_address                        st tx_queue\n"
+      "   0: 00000000000000000000000001000000:1F90 00000000000000000000000001000000:9D08 01 0:0\n"
+      "   1: 0000000000000000FFFF00000100007F:1F90 0000000000000000FFFF00000200007F:9D08 01 0:0\n"
+      "   2: 0000000000000000FFFF00001500FEA9:1F90 0000000000000000FFFF000008080808:9D08 01 0:0\n"
+      "   3: B80D0120000000000000000001000000:1F90 B80D01200000000000000000020000FF:9D08 04 0:0\n";
+  EXPECT_EQ(outside_connections(kTable6), 2u);
+  EXPECT_EQ(outside_connections(""), 0u);
+  EXPECT_EQ(outside_connections("1: x y 01\n2:\n   3: :: :: zz\n\n"), 1u);
 }
 
 TEST(Json, NamesThePathOfAWrongType) {

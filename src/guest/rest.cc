@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "base/log.h"
+#include "guest/connections.h"
 #include "guest/json.h"
 #include "guest/limits.h"
 #include "guest/posix.h"
@@ -16,6 +17,8 @@
 namespace atl::guest {
 namespace {
 
+constexpr Millis kCloseGrace{300};  // for connections that are being closed
+constexpr Millis kCloseLook{10};
 constexpr Millis kStopGrace{3'000};  // from SIGTERM to the end, before a pause that keeps only the disk
 
 // Work of another thread.
@@ -32,6 +35,7 @@ struct WriteOut {
 struct FreezeRequest {
   bool stop = false;
   bool sync = true;
+  bool outside = false;  // the answer says how many connections lead out of the sandbox
 };
 
 Result<FreezeRequest> parse_freeze(std::string_view text) {
@@ -41,6 +45,7 @@ Result<FreezeRequest> parse_freeze(std::string_view text) {
   Fields fields(message);
   out.stop = fields.boolean("stop");
   out.sync = fields.boolean("sync", true);
+  out.outside = fields.boolean("outside");
   if (fields.failure()) return *fields.failure();
   return out;
 }
@@ -66,6 +71,17 @@ Task<Result<void>> settle_disk(Guest& guest) {
   if (guest.options.boot.settle_fd <= 0) co_return success();
   SettleDisk work{guest.options.boot.settle_fd};
   co_return co_await guest.file_workers.run(work);
+}
+
+// Those that the other side has closed take a moment to go.
+Task<std::size_t> count_outside(Guest& guest) {
+  auto until = Steady::now() + kCloseGrace;
+  while (true) {
+    std::size_t count =
+        co_await guest.file_workers.run([] { return outside_connections(); });
+    if (count == 0 || Steady::now() >= until) co_return count;
+    co_await async::sleep_for(kCloseLook);
+  }
 }
 
 // Asks each process to end, and waits for those that do; the runner ends the others.
@@ -136,6 +152,13 @@ Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   if (written.ok() && request->stop) written = co_await settle_disk(guest);
   if (!written.ok()) {
     co_await respond_error(exchange, written.error());
+    co_return;
+  }
+  if (request->outside) {
+    std::size_t count = co_await count_outside(guest);
+    ObjectWriter out;
+    out.number("outside", static_cast<std::int64_t>(count));
+    co_await respond_json(exchange, 200, std::move(out).finish());
     co_return;
   }
   http::ResponseHead head;

@@ -5,6 +5,7 @@ namespace atl::guest {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 class GuestServer : public GuestFixture {};
 
@@ -142,6 +143,9 @@ TEST_F(GuestServer, BeforeAColdPauseProcessesAreAskedToEnd) {
   EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true})").head.status, 204);
   EXPECT_EQ(read("said"), "bye\n");
   EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":3})").head.status, 400);
+  auto told = call("POST", "/freeze", internal, R"({"sync":false,"outside":true})");
+  EXPECT_EQ(told.head.status, 200);
+  EXPECT_THAT(told.body, MatchesRegex(R"(\{"outside":[0-9]+\})"));
 }
 
 TEST_F(GuestServer, ASecuredSandboxAsksForItsTokenEverywhereButHealth) {

@@ -78,6 +78,8 @@ struct SandboxRow {
   std::string user;
   std::string workdir;
   PauseCause pause_cause = PauseCause::kAsked;  // of the last pause
+  std::string
+      memory_note;  // while it rests in memory: why it could not be in files; empty: nothing was in the way
   WallTime created_at;
   WallTime started_at;
   WallTime deadline;  // while it is paused: when that was

@@ -101,8 +101,9 @@ struct PauseRequest {
   Header header;
   Text<24> sandbox;
   std::uint64_t generation;
-  std::uint8_t memory;  // 1: memory and processes go on later; 0: only the disk is kept
-  std::uint8_t pad[7];
+  std::uint8_t memory;    // 1: memory and processes go on later; 0: only the disk is kept
+  std::uint8_t in_place;  // 1: the memory stays where it is, whatever the tier can
+  std::uint8_t pad[6];
 };
 
 struct BuildRef {
@@ -123,6 +124,7 @@ struct HelloReply {
   std::uint8_t landlock_abi;         // 0 when absent
   std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
   std::uint8_t memory_tiers;         // bit (1 << Tier): those whose memory can be stored in files
+  std::uint8_t quiet_tiers;          // of these: those that can only do so while no connection leads outside
   HostFeatures features;             // as the runner found them when it started
   // By Tier: the check that failed, where the tier was looked for and is not usable.
   Text<256> obstacle[kTiers];
@@ -200,6 +202,9 @@ struct PauseReply {
   Status status;
   Rest rest;
   std::uint8_t pad[7];
+  // Where memory could be in files and stays where it is: what is in the way, as a word and for people.
+  Text<32> obstacle;
+  Text<160> why;
 };
 
 struct ListReply {

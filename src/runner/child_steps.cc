@@ -2,9 +2,11 @@
 #include "runner/child_steps.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -49,6 +51,26 @@ void ChildSteps::join_cgroups() {
   }
   // Only now: the root of a cgroup namespace is the group that its creator is in (cgroup_namespaces(7)).
   check(::unshare(CLONE_NEWCGROUP), "make a cgroup namespace");
+}
+
+// For children that never run another program: what the launcher has open would stay open there, so the
+// runner would not see the end of its launcher, nor could a new one take the lock.
+void ChildSteps::keep_passed(int first) {
+  for (std::size_t i = 0; i < fds_.size(); ++i) {
+    if (fds_[i] < 0) continue;
+    int kept = first + static_cast<int>(i);
+    check(::dup3(fds_[i], kept, O_CLOEXEC), "keep a descriptor");
+    fds_[i] = kept;
+  }
+  check(::syscall(SYS_close_range, first + static_cast<int>(kPassedCount), ~0u, 0), "close descriptors");
+  check(::syscall(SYS_close_range, 0, first - 1, 0), "close descriptors");
+}
+
+void ChildSteps::drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2]{};
+  check(::syscall(SYS_capset, &header, none), "drop capabilities");
+  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up privileges");
 }
 
 void ChildSteps::wait_for_maps() {

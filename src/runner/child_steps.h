@@ -37,6 +37,9 @@ class ChildSteps {
   void report(int error, const char* what, std::uint32_t line);
 
   void join_cgroups();
+  // Moves what was passed up to the numbers from `first` on and closes everything else.
+  void keep_passed(int first);
+  void drop_capabilities();
   void wait_for_maps();
   void become_root();
   // Mounts template and disk over each other at `target`, and opens it as root_.

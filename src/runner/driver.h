@@ -23,6 +23,7 @@ namespace atl::runner {
 struct Capabilities {
   bool pause = false;            // in memory, holding its slot and cgroup
   bool memory_snapshot = false;  // save() and restore(): a pause that keeps the memory puts it into files
+  bool quiet_memory = false;     // save() fails while a connection leads into the sandbox or out of it
   bool disk_snapshot = false;    // still() makes a disk image that can be copied
   bool fork = false;
   // The guest's own kernel writes the file system of the disk, so this host must never mount it again. It has
@@ -57,6 +58,7 @@ struct Leases {
 using StepTimes =
     std::array<std::uint32_t, model::wire::kStartSteps>;  // microseconds, by model::wire::StartStep
 
+// What a start has made.
 struct Started {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
@@ -68,8 +70,10 @@ struct Running {
   std::string sandbox;
   pid_t pid = 0;
   int pidfd = -1;
+  std::uint32_t slot = 0;
 };
 
+// One tier.
 class Driver {
  public:
   virtual ~Driver() = default;

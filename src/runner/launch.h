@@ -15,6 +15,7 @@ enum class OrderKind : std::uint32_t {
   kUserns = 2,     // make a user namespace that maps 0..65535 to uid_base.. and send its descriptor
   kGvisor = 3,     // clone a sandbox of the gvisor tier, with a network namespace of its own
   kMicrovm = 4,    // clone a sandbox of the microvm tier
+  kVisit = 5,      // run one command of runsc inside a sandbox of the gvisor tier
 };
 
 // Descriptors of an order, in this order. Those of absent bits are left out.
@@ -45,11 +46,18 @@ enum class Passed : std::uint32_t {
   kTemplate,  // the template's file, likewise
   kTap,       // the machine's end of its cable
   kChannel,   // QEMU's end of the channel to the guest's first program
+  kHost,      // pidfd of PID 1 of the sandbox that is visited
+  kMemory0,   // mounts of files that hold memory
+  kMemory1,
+  kMemory2,
+  kLock,  // of the runner: held by a visit
   kCount,
 };
 inline constexpr std::size_t kTaskFds = 4;
 inline constexpr std::size_t kPassedCount = static_cast<std::size_t>(Passed::kCount);
+static_assert(kPassedCount <= 32, "LaunchOrder::present has a bit for each");
 
+// What the launcher is to do.
 struct LaunchOrder {
   OrderKind kind;
   std::uint32_t present;  // bit set of Passed
@@ -61,7 +69,7 @@ struct LaunchOrder {
   std::uint32_t processors;  // of a machine
   std::uint32_t emulated;    // 1: its processor is software
   std::uint32_t tsc_khz;     // of this host, for an emulated one
-  std::uint32_t pad;
+  std::uint32_t command;     // of a visit: gvisor::Command
   char hostname[24];
 };
 

@@ -24,6 +24,7 @@ struct LauncherConfig {
   std::string stage;  // an existing directory; the launcher's private root goes over it, unseen by others
   sys::FilterProgram filter;  // for sandboxes
   int landlock_abi = 0;
+  int lock = -1;  // that no other runner of this run directory has; borrowed
 };
 
 // The descriptors of an order by Passed; -1 = absent. Borrowed for the call.

@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "runner/container/child.h"
 #include "runner/gvisor/child.h"
+#include "runner/gvisor/visit.h"
 #include "runner/launcher.h"
 #include "runner/microvm/child.h"
 #include "runner/names.h"
@@ -75,7 +76,7 @@ class AsOwner {
 class LauncherProcess {
  public:
   LauncherProcess(const LauncherConfig& config, std::vector<Fd> orders, Fd exits)
-      : config_(config), orders_(std::move(orders)), exits_(std::move(exits)) {
+      : config_(config), orders_(std::move(orders)), exits_(std::move(exits)), lock_(config.lock) {
     filter_ = {static_cast<unsigned short>(config.filter.size()),
                const_cast<sock_filter*>(config.filter.data())};
   }
@@ -88,8 +89,10 @@ class LauncherProcess {
   Result<void> fill_low_descriptors();
   void reap();
   bool serve(int channel);
+  LaunchAnswer carry_out(const LaunchOrder& order, const PassedFds& fds, Fd& result);
   LaunchAnswer launch(const LaunchOrder& order, const PassedFds& fds, Fd& result);
   LaunchAnswer make_userns(const LaunchOrder& order, Fd& result);
+  LaunchAnswer visit(const LaunchOrder& order, const PassedFds& passed, Fd& result);
   static int write_maps(pid_t pid, std::uint32_t base);
 
   const LauncherConfig& config_;
@@ -99,6 +102,7 @@ class LauncherProcess {
   Fd exits_;
   Fd home_netns_;
   Fd signals_;
+  Fd lock_;
   std::map<pid_t, std::uint64_t> children_;  // launch ids
 };
 
@@ -122,7 +126,7 @@ Result<void> LauncherProcess::enter_private_root() {
 // Sandboxes get their descriptors at fixed low numbers; nothing of ours may ever be there.
 Result<void> LauncherProcess::fill_low_descriptors() {
   for (Fd& fd : orders_) move_up(fd);
-  for (Fd* fd : {&exits_, &home_netns_, &signals_}) move_up(*fd);
+  for (Fd* fd : {&exits_, &home_netns_, &signals_, &lock_}) move_up(*fd);
   TRY(Fd filler, sys::open_file("/dev/null", O_RDWR));
   for (int fd = 3; fd < kFirstOwnFd; ++fd) {
     if (fd != filler.get() && ::dup3(filler.get(), fd, O_CLOEXEC) < 0)
@@ -305,6 +309,38 @@ LaunchAnswer LauncherProcess::make_userns(const LaunchOrder& order, Fd& result) 
   return answer;
 }
 
+// Born here and without namespaces of its own; it joins those of the sandbox.
+LaunchAnswer LauncherProcess::visit(const LaunchOrder& order, const PassedFds& passed, Fd& result) {
+  PassedFds fds = passed;
+  fds[static_cast<std::size_t>(Passed::kLock)] = lock_.get();
+  ChildPlan plan{order, fds, -1, -1, &filter_, config_.landlock_abi, title_};
+  clone_args args{};
+  int pidfd = -1;
+  args.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
+  args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  int group = fds[static_cast<std::size_t>(Passed::kUnified)];
+  if (group >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(group);
+  }
+  long pid = ::syscall(SYS_clone3, &args, sizeof args);
+  if (pid == 0) gvisor::run_visit(plan);
+  if (pid < 0) return failed(order, errno, "clone for a visit");
+  FAULT("launcher.after_visit");
+  result = Fd(pidfd);
+  LaunchAnswer answer{};
+  answer.launch_id = order.launch_id;
+  answer.pid = static_cast<std::int32_t>(pid);
+  return answer;
+}
+
+LaunchAnswer LauncherProcess::carry_out(const LaunchOrder& order, const PassedFds& fds, Fd& result) {
+  if (order.kind == OrderKind::kUserns) return make_userns(order, result);
+  if (order.kind == OrderKind::kVisit) return visit(order, fds, result);
+  return launch(order, fds, result);
+}
+
 bool LauncherProcess::serve(int channel) {
   LaunchOrder order{};
   Result<sys::Received> received =
@@ -317,8 +353,7 @@ bool LauncherProcess::serve(int channel) {
     if ((order.present >> i & 1u) != 0 && next < received->fds.size()) fds[i] = received->fds[next++].get();
   }
   Fd result;
-  LaunchAnswer answer =
-      order.kind == OrderKind::kUserns ? make_userns(order, result) : launch(order, fds, result);
+  LaunchAnswer answer = carry_out(order, fds, result);
   int sent[1] = {result.get()};
   std::span<const int> passed(sent, answer.error == 0 ? 1u : 0u);
   return sys::send_message(channel, sys::bytes_of(answer), passed).ok();

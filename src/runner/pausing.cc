@@ -73,24 +73,41 @@ Result<void> Service::pause_sandbox(const wire::PauseRequest& request, wire::Pau
     done = forget_memory(sandbox);
   } else if (!wire::on_disk(rest) && !memory) {
     done = store(sandbox, wire::Rest::kStored);
-  } else if (!wire::on_disk(rest) && driver->capabilities().memory_snapshot) {
-    done = save(sandbox, *driver);
   } else if (!wire::on_disk(rest)) {
-    if (!driver->capabilities().pause) return unsupported(driver->tier(), "pause");
-    done = freeze(sandbox, *driver);
+    bool files =
+        driver->capabilities().memory_snapshot && rest != wire::Rest::kFrozen && request.in_place == 0;
+    done = files ? save_or_freeze(sandbox, *driver) : freeze(sandbox, *driver);
   }
-  reply.rest = sandbox.record.rest;
+  fill(reply, sandbox);
   return done;
 }
 
+void Service::fill(wire::PauseReply& reply, const Sandbox& sandbox) {
+  reply.rest = sandbox.record.rest;
+  if (reply.rest != wire::Rest::kFrozen || !sandbox.not_saved) return;
+  reply.obstacle.set(sandbox.not_saved->word().empty() ? "not_stored" : sandbox.not_saved->word());
+  reply.why.set(sandbox.not_saved->message());
+}
+
 Result<void> Service::freeze(Sandbox& sandbox, Driver& driver) {
+  if (!driver.capabilities().pause) return unsupported(driver.tier(), "pause");
   TRY_VOID(set_rest(sandbox, wire::Rest::kFrozen));
   FAULT("runner.pause.after_record");
-  Result<void> paused = driver.pause({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()});
+  Result<void> paused = driver.pause(running_of(sandbox));
   FAULT("runner.pause.after_freeze");
   if (paused.ok()) return paused;
   TRY_VOID(set_rest(sandbox, wire::Rest::kRuns));
   return paused;
+}
+
+// That memory cannot be in files now is no reason to stay awake; the reply says why it is not.
+Result<void> Service::save_or_freeze(Sandbox& sandbox, Driver& driver) {
+  Result<void> saved = save(sandbox, driver);
+  bool runs = sandbox.record.rest == wire::Rest::kRuns && !sandbox.ended;
+  if (saved.ok() || !runs || !driver.capabilities().pause) return saved;
+  log::info("memory stays in place", {{"id", sandbox.id}, {"why", saved.error().message()}});
+  sandbox.not_saved = std::move(saved).error();
+  return freeze(sandbox, driver);
 }
 
 // Memory to files, then as store(). Until the files are whole it can go on where it stands.
@@ -101,7 +118,7 @@ Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
     return make_error(Code::kConflict, "sandbox {} has ended", sandbox.id).with_word("agent_lost");
   TRY_VOID(set_rest(sandbox, wire::Rest::kSaving));
   FAULT("runner.save.after_record");
-  Running running{sandbox.id, sandbox.record.pid, sandbox.pidfd.get()};
+  Running running = running_of(sandbox);
   MemoryManifest manifest = manifest_of(sandbox.record, driver);
   Result<std::string> folder = parts_.memories.begin(sandbox.id);
   Result<void> saved = folder.ok() ? driver.save(running, *folder) : Result<void>(std::move(folder).error());
@@ -197,7 +214,8 @@ Result<void> Service::thaw(Sandbox& sandbox, const wire::StartRequest& request, 
   FAULT("runner.resume.after_record");
   sandbox.record = changed;
   sandbox.generation = request.generation;
-  TRY_VOID(driver.resume({sandbox.id, changed.pid, sandbox.pidfd.get()}));
+  sandbox.not_saved.reset();
+  TRY_VOID(driver.resume(running_of(sandbox)));
   FAULT("runner.resume.after_thaw");
   return success();
 }

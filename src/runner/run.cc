@@ -155,9 +155,10 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   TRY(sys::Fd netns, sys::open_file("/proc/self/ns/net", O_RDONLY));
   container::ContainerDriver driver(launcher, templates, *cgroups, programs.guestd.get());
   TRY(std::string guestd, gvisor::mount_program(programs.guestd.get(), options.run_dir + "/programs"));
+  TRY(std::string runtime, gvisor::runtime_text(programs.runsc, programs.guestd.get()));
   gvisor::GvisorDriver gvisor({launcher, templates, *cgroups, guestd,
                                programs.runsc.ok() ? programs.runsc->get() : -1, netns.get(),
-                               options.run_dir + "/gvisor.log"});
+                               options.run_dir + "/gvisor.log", runtime});
   std::string machine = options.run_dir + "/machine";
   Result<void> mounted = microvm::mount_machine(options.data_dir, machine);
   microvm::MicrovmDriver microvm({launcher, disks, *cgroups, options.data_dir + "/templates", machine,
@@ -222,6 +223,7 @@ Result<void> run(const Options& options) {
   model::HostFeatures host = try_host();  // forks, so before there is a thread
   tell_missing(host);
   TRY(LauncherConfig config, launcher_config(options, host));
+  config.lock = lock.get();
   TRY(sys::Fd guestd, container::seal_program(options.guestd.empty() ? default_guestd() : options.guestd));
   // Before there is a thread, because the check of its version forks.
   Programs programs{std::move(guestd), gvisor::find_runsc(options.runsc)};

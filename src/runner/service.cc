@@ -166,6 +166,7 @@ wire::HelloReply Service::hello() const {
     reply.tiers |= bit;
     if (driver->capabilities().disk_snapshot) reply.disk_snapshot_tiers |= bit;
     if (driver->capabilities().memory_snapshot) reply.memory_tiers |= bit;
+    if (driver->capabilities().quiet_memory) reply.quiet_tiers |= bit;
   }
   reply.cgroup_mode = static_cast<std::uint8_t>(parts_.cgroups.mode());
   reply.landlock_abi = static_cast<std::uint8_t>(parts_.landlock_abi);
@@ -288,6 +289,7 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   FAULT("runner.start.after_cgroup");
   times[wire::kStepCgroup] = us_since(mark);
   StartSpec spec = spec_of(request, sandbox.launch_id);
+  spec.as_child = stored == nullptr;
   Result<Started> result =
       memory.empty() ? driver.start(spec, leases, times) : driver.restore(spec, leases, memory, times);
   TRY(Started started, std::move(result));
@@ -309,11 +311,11 @@ Result<void> Service::go_on(Driver& driver, Sandbox& sandbox, const Record* stor
     TRY_VOID(parts_.memories.spend(sandbox.id));
     FAULT("runner.restore.after_spent");
   }
-  Result<void> goes = driver.resume({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()});
+  Result<void> goes = driver.resume(running_of(sandbox));
   FAULT("runner.restore.after_resume");
   if (stored == nullptr) return goes;
   if (!goes.ok()) {
-    TRY_VOID(driver.stop({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()}));
+    TRY_VOID(driver.stop(running_of(sandbox)));
     TRY_VOID(parts_.memories.give_back(sandbox.id));
     return goes;
   }
@@ -378,7 +380,7 @@ Result<void> Service::end(Sandbox& sandbox) {
 Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   const std::string& id = sandbox.id;
   Driver* driver = driver_of(sandbox.record.tier);
-  if (driver != nullptr) TRY_VOID(driver->stop({id, sandbox.record.pid, sandbox.pidfd.get()}));
+  if (driver != nullptr) TRY_VOID(driver->stop(running_of(sandbox)));
   sandbox.oom_kills = parts_.cgroups.oom_kills(id);
   TRY_VOID(parts_.cgroups.remove(id, kRemoveWait));
   FAULT("runner.stop.after_cgroup");
@@ -498,7 +500,7 @@ Result<void> Service::stats_of(const wire::SandboxRef& request, wire::StatsReply
   reply.processes = usage.processes;
   reply.oom_kills = usage.oom_kills;
   Driver* driver = driver_of(sandbox->record.tier);
-  TRY(auto disk, driver->inspect({id, sandbox->record.pid, sandbox->pidfd.get()}));
+  TRY(auto disk, driver->inspect(running_of(*sandbox)));
   reply.disk_used = disk[0];
   reply.disk_total = disk[1];
   return success();

@@ -92,6 +92,7 @@ class Service {
     bool has_slot = false;
     bool copying = false;  // its disk is being copied, without the mutex: it must stay as it is
     std::uint32_t oom_kills = 0;
+    std::optional<Error> not_saved;        // while it is frozen: why its memory is not in files
     std::condition_variable copied;        // `copying` has ended
     std::atomic<bool> stop_wanted{false};  // a copy gives up
   };
@@ -148,6 +149,8 @@ class Service {
   Result<void> pause_sandbox(const model::wire::PauseRequest& request, model::wire::PauseReply& reply);
   Result<void> freeze(Sandbox& sandbox, Driver& driver);
   Result<void> save(Sandbox& sandbox, Driver& driver);
+  Result<void> save_or_freeze(Sandbox& sandbox, Driver& driver);
+  static void fill(model::wire::PauseReply& reply, const Sandbox& sandbox);
   Result<void> store(Sandbox& sandbox, model::wire::Rest result);
   Result<void> forget_memory(Sandbox& sandbox);
   Result<void> resume_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
@@ -157,6 +160,9 @@ class Service {
                                  Driver& driver, StepTimes& times);
   Held renew(Sandbox& sandbox, std::uint64_t generation);
   Result<void> set_rest(Sandbox& sandbox, model::wire::Rest rest);
+  static Running running_of(const Sandbox& sandbox) {
+    return {sandbox.id, sandbox.record.pid, sandbox.pidfd.get(), sandbox.record.slot};
+  }
   // takeover.cc
   Result<void> take_over_record(const Record& record, bool has_stored);
   void take_over_stored(const Record& record);

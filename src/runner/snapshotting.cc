@@ -100,13 +100,8 @@ Result<Service::CopySource> Service::begin_copy(const wire::SnapshotRequest& req
   manifest.tier = record.tier;
   manifest.memory = request.memory != 0 ? 1 : 0;
   sandbox.copying = true;
-  return CopySource{held.sandbox,
-                    *driver,
-                    {sandbox.id, record.pid, sandbox.pidfd.get()},
-                    record.rest,
-                    memory,
-                    manifest,
-                    manifest_of(record, *driver)};
+  return CopySource{held.sandbox, *driver,  running_of(sandbox),         record.rest,
+                    memory,       manifest, manifest_of(record, *driver)};
 }
 
 void Service::end_copy(Sandbox& sandbox) {

@@ -24,24 +24,6 @@ using sys::Fd;
 constexpr long kOverlayMagic = 0x794c7630;      // OVERLAYFS_SUPER_MAGIC
 constexpr std::uint64_t kMinShm = 64ull << 20;  // of /dev/shm; half of the memory when that is more
 
-// One ChildReport, or nothing at the end of the pipe.
-Result<std::optional<ChildReport>> read_report(int pipe, Steady::time_point until) {
-  pollfd item{pipe, POLLIN, 0};
-  for (;;) {
-    auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
-    int n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      return make_error(Code::kDeadline, "the sandbox was not set up within {} ms", kStartBound.count());
-    break;
-  }
-  ChildReport report{};
-  ssize_t n = ::read(pipe, &report, sizeof report);  // at most PIPE_BUF bytes: never in parts (pipe(7))
-  if (n == 0) return std::optional<ChildReport>();
-  if (n != sizeof report) return Error::from_errno(n < 0 ? errno : EIO, "read the sandbox's report");
-  return std::optional<ChildReport>(report);
-}
-
 Error child_error(const ChildReport& report) {
   return Error::from_errno(report.error,
                            fmt::format("set up the sandbox: {} (child.cc:{})", report.what, report.line));
@@ -56,6 +38,22 @@ Result<Fd> open_overlay(const std::string& path, const std::string& sandbox, int
 }
 
 }  // namespace
+
+Result<std::optional<ChildReport>> read_report(int pipe, Steady::time_point until) {
+  pollfd item{pipe, POLLIN, 0};
+  for (;;) {
+    auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
+    int n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return make_error(Code::kDeadline, "the sandbox did not report in time");
+    break;
+  }
+  ChildReport report{};
+  ssize_t n = ::read(pipe, &report, sizeof report);  // at most PIPE_BUF bytes: never in parts (pipe(7))
+  if (n == 0) return std::optional<ChildReport>();
+  if (n != sizeof report) return Error::from_errno(n < 0 ? errno : EIO, "read the sandbox's report");
+  return std::optional<ChildReport>(report);
+}
 
 std::uint32_t us_between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return to_ns > from_ns ? static_cast<std::uint32_t>((to_ns - from_ns) / 1000) : 0;
@@ -88,17 +86,20 @@ model::GuestBoot guest_boot(const StartSpec& spec) {
   return boot;
 }
 
+void put_cgroup(PassedFds& fds, const sys::CgroupHandles& cgroup) {
+  at(fds, Passed::kUnified) = cgroup.unified.get();
+  std::size_t first = static_cast<std::size_t>(Passed::kTasks0);
+  for (std::size_t i = 0; i < cgroup.tasks.size() && i < kTaskFds; ++i)
+    fds[first + i] = cgroup.tasks[i].get();
+}
+
 PassedFds passed_fds(const Leases& leases) {
   PassedFds fds;
   fds.fill(-1);
   at(fds, Passed::kNetns) = leases.slot.netns.get();
   at(fds, Passed::kDisk) = leases.disk.mount.get();
   at(fds, Passed::kKit) = leases.slot.kit.get();
-  at(fds, Passed::kUnified) = leases.cgroup.unified.get();
-  std::size_t first = static_cast<std::size_t>(Passed::kTasks0);
-  for (std::size_t i = 0; i < leases.cgroup.tasks.size() && i < kTaskFds; ++i) {
-    fds[first + i] = leases.cgroup.tasks[i].get();
-  }
+  put_cgroup(fds, leases.cgroup);
   return fds;
 }
 

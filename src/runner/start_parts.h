@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,10 +30,14 @@ inline Result<sys::Fd> boot_pipe(const model::GuestBoot& boot) {
   return filled_pipe({reinterpret_cast<const char*>(&boot), sizeof boot});
 }
 
+void put_cgroup(PassedFds& fds, const sys::CgroupHandles& cgroup);
 // What every tier passes of the leases.
 PassedFds passed_fds(const Leases& leases);
 std::uint64_t shm_bytes(const model::Limits& limits);  // of /dev/shm
 
+// The next report of a launcher's child, or nothing when it has closed its pipe. kDeadline when nothing comes
+// until then.
+Result<std::optional<ChildReport>> read_report(int pipe, Steady::time_point until);
 // Waits until the child of an order says that it is set up, and closes its pipe; takes its times.
 Result<void> wait_for_setup(int status_pipe, StepTimes& times);
 

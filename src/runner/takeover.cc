@@ -60,7 +60,7 @@ Result<void> Service::take_over_rest(Sandbox& sandbox) {
   Driver* driver = driver_of(sandbox.record.tier);
   if (sandbox.record.rest == Rest::kSaving) return take_over_saving(sandbox, driver);
   if (sandbox.ended || driver == nullptr || !driver->capabilities().pause) return success();
-  Running running{sandbox.id, sandbox.record.pid, sandbox.pidfd.get()};
+  Running running = running_of(sandbox);
   bool frozen = sandbox.record.rest == model::wire::Rest::kFrozen;
   return frozen ? driver->pause(running) : driver->resume(running);
 }
@@ -69,7 +69,7 @@ Result<void> Service::take_over_rest(Sandbox& sandbox) {
 Result<void> Service::take_over_saving(Sandbox& sandbox, Driver* driver) {
   if (parts_.memories.has(sandbox.id)) return store(sandbox, model::wire::Rest::kSaved);
   if (sandbox.ended || driver == nullptr) return success();
-  TRY_VOID(driver->resume({sandbox.id, sandbox.record.pid, sandbox.pidfd.get()}));
+  TRY_VOID(driver->resume(running_of(sandbox)));
   return set_rest(sandbox, model::wire::Rest::kRuns);
 }
 

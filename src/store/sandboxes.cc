@@ -15,9 +15,9 @@ constexpr char kColumns[] =
     "access_token,"
     " traffic_token, metadata, network, created_at, started_at, deadline, deadline_steady_ms, ended_at, "
     "outcome, reason, on_timeout, keep_memory, auto_resume, timeout_ms, rests_in_memory, user, workdir, "
-    "asked, asked_by, idle_timeout_ms, active_steady_ms, pause_cause";
+    "asked, asked_by, idle_timeout_ms, active_steady_ms, pause_cause, memory_note";
 
-constexpr int kIntentColumn = 43;  // behind all of kColumns
+constexpr int kIntentColumn = 44;  // behind all of kColumns
 
 std::string_view bytes_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
@@ -80,13 +80,14 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   out.lifecycle.idle_timeout = Millis(row.integer(40));
   out.active_steady_ms = row.integer(41);
   out.pause_cause = number<model::PauseCause>(row, 42);
+  out.memory_note = row.text(43);
   return out;
 }
 
 constexpr char kUpsert[] =
     "INSERT INTO sandboxes ({}) VALUES "
     "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,"
-    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38,?39,?40,?41,?42,?43)"
+    "?24,?25,?26,?27,?28,?29,?30,?31,?32,?33,?34,?35,?36,?37,?38,?39,?40,?41,?42,?43,?44)"
     " ON CONFLICT(id) DO UPDATE SET tenant=?2, template=?3, alias=?4, build=?5, tier=?6, state=?7, "
     "generation=?8,"
     " owner_epoch=?9, memory_bytes=?10, cpu_millis=?11, processes=?12, open_files=?13, disk_bytes=?14, "
@@ -96,7 +97,7 @@ constexpr char kUpsert[] =
     " deadline_steady_ms=?28, ended_at=?29, outcome=?30, reason=?31, on_timeout=?32, keep_memory=?33, "
     "auto_resume=?34, timeout_ms=?35,"
     " rests_in_memory=?36, user=?37, workdir=?38, asked=?39, asked_by=?40, idle_timeout_ms=?41,"
-    " active_steady_ms=?42, pause_cause=?43"
+    " active_steady_ms=?42, pause_cause=?43, memory_note=?44"
     " WHERE sandboxes.owner_epoch <= ?9";
 
 }  // namespace
@@ -115,7 +116,8 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
               static_cast<int>(row.lifecycle.keep_memory), static_cast<int>(row.lifecycle.auto_resume),
               row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir,
               std::string(row.asked.word.text()), static_cast<int>(row.asked.by),
-              row.lifecycle.idle_timeout.count(), row.active_steady_ms, static_cast<int>(row.pause_cause));
+              row.lifecycle.idle_timeout.count(), row.active_steady_ms, static_cast<int>(row.pause_cause),
+              row.memory_note);
   TRY_VOID(upsert.step());
   if (db.changes() == 0) {
     return make_error(Code::kConflict, "sandbox {} belongs to a later owner than epoch {}", row.id,

@@ -61,6 +61,7 @@ model::SandboxRow row(const std::string& id, std::uint64_t epoch) {
   out.lifecycle = {model::Lifecycle::OnTimeout::kPause, false, true, Millis(7), Millis(9)};
   out.active_steady_ms = 11;
   out.pause_cause = model::PauseCause::kIdle;
+  out.memory_note = "a reason";
   out.rests_in_memory = false;
   out.user = "user";
   out.workdir = "/home/user";
@@ -100,6 +101,7 @@ TEST_F(StoreTest, RowsSurviveReopeningAsTheyWere) {
   EXPECT_EQ(stored.row.deadline.ms, 123);
   EXPECT_EQ(stored.row.lifecycle, expected.lifecycle);
   EXPECT_FALSE(stored.row.rests_in_memory);
+  EXPECT_EQ(stored.row.memory_note, "a reason");
   EXPECT_EQ(stored.row.user, "user");
   EXPECT_EQ(stored.row.workdir, "/home/user");
   ASSERT_TRUE(stored.intent);

@@ -44,6 +44,7 @@ class FakeGuests {
   std::map<std::string, std::vector<std::string>> inits;   // bodies by sandbox
   std::map<std::string, std::vector<std::string>> tokens;  // that came with them
   int freeze_status = 204;
+  std::string outside = R"({"outside":0})";  // where a freeze asks for it
   std::map<std::string, std::vector<std::string>> freezes;
   int activity_status = 200;
   bool hold_activity = false;                   // the question is not answered until release()
@@ -83,6 +84,11 @@ class FakeGuests {
       head.status = freeze_status;
     }
     std::string answer;
+    if (exchange.request().path() == "/freeze" && body &&
+        body->find("\"outside\":true") != std::string::npos && freeze_status == 204) {
+      head.status = 200;
+      answer = outside;
+    }
     if (exchange.request().path() == "/activity") {
       ++asked;
       ++waiting;

@@ -49,6 +49,8 @@ class FakeRunner {
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
   std::uint8_t memory_tiers = 0;  // their memory goes to files at a pause
+  std::uint8_t quiet_tiers = 0;   // of these: those that do so only while nobody is connected
+  std::string not_saved;          // why it does not go there
   model::HostFeatures features{};
   std::uint64_t memory_used = 10 << 20;
   std::map<model::Tier, std::string> obstacles;
@@ -198,6 +200,7 @@ class FakeRunner {
     for (const auto& [tier, why] : obstacles) out.obstacle[static_cast<std::size_t>(tier)].set(why);
     out.disk_snapshot_tiers = tiers;
     out.memory_tiers = memory_tiers;
+    out.quiet_tiers = quiet_tiers;
     return out;
   }
 
@@ -308,7 +311,12 @@ class FakeRunner {
     }
     Entry& entry = found->second;
     if (!wire::on_disk(entry.rest) || (entry.rest == wire::Rest::kSaved && request.memory == 0)) {
-      bool files = (memory_tiers & (1u << static_cast<unsigned>(entry.tier))) != 0;
+      bool files = (memory_tiers & (1u << static_cast<unsigned>(entry.tier))) != 0 && request.in_place == 0;
+      if (files && !not_saved.empty()) {
+        files = false;
+        out.obstacle.set("nameless_file");
+        out.why.set(not_saved);
+      }
       wire::Rest kept = files ? wire::Rest::kSaved : wire::Rest::kFrozen;
       entry.rest = request.memory == 1 ? kept : wire::Rest::kStored;
       ++pauses;

@@ -289,8 +289,8 @@ class World {
     return out;
   }
 
-  // Runs a shell command inside the sandbox behind `link`, through the link as control would; its output.
-  static std::string shell(const std::string& link, const std::string& command) {
+  // A connection to the guest daemon behind `link`; none when nobody listens.
+  static sys::Fd connect(const std::string& link) {
     sys::Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ::setsockopt(connection.get(), SOL_SOCKET, SO_BINDTODEVICE, link.data(),
                  static_cast<socklen_t>(link.size()));
@@ -300,8 +300,13 @@ class World {
     address.sin_family = AF_INET;
     address.sin_port = htons(model::kGuestPort);
     ::inet_pton(AF_INET, model::kGuestAddress, &address.sin_addr);
-    if (::connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-      return "no connection";
+    if (::connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
+    return connection;
+  }
+  // Runs a shell command inside the sandbox behind `link`, through the link as control would; its output.
+  static std::string shell(const std::string& link, const std::string& command) {
+    sys::Fd connection = connect(link);
+    if (!connection) return "no connection";
     std::string line = command + "\n";
     ::send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL);
     return sys::read_all(connection.get(), 1 << 20).value_or("cut");

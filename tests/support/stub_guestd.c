@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   struct boot boot;
   if (argc != 3 || strcmp(argv[1], "--boot-fd") != 0) return 2;
   if (read(atoi(argv[2]), &boot, sizeof boot) != sizeof boot || boot.magic != 0x544f4f42) return 3;
+  close(atoi(argv[2]));  // what is not the guest's own cannot come back with its memory
   if (boot.listen_fd < 0) boot.listen_fd = listen_here();
   if (boot.ready_fd >= 0 && (write(boot.ready_fd, "", 1) != 1 || close(boot.ready_fd) != 0)) return 5;
   unlink("/tmp/.atoll-boot");

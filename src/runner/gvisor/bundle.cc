@@ -9,10 +9,13 @@
 namespace atl::runner::gvisor {
 namespace {
 
-// Those of the container tier (runner/container/profile.h). Here they are rights in the guest's kernel only.
+// Those of the container tier (runner/container/profile.h), and CAP_SYS_ADMIN, with which the guest daemon
+// names a copy of a sandbox and which what it starts does not get. Here they are rights in the guest's
+// kernel only.
 constexpr const char* kCapabilities =
     R"(["CAP_CHOWN","CAP_DAC_OVERRIDE","CAP_FOWNER","CAP_FSETID","CAP_KILL","CAP_SETGID","CAP_SETUID",)"
-    R"("CAP_SETPCAP","CAP_SETFCAP","CAP_NET_BIND_SERVICE","CAP_SYS_CHROOT","CAP_AUDIT_WRITE"])";
+    R"("CAP_SETPCAP","CAP_SETFCAP","CAP_NET_BIND_SERVICE","CAP_SYS_CHROOT","CAP_AUDIT_WRITE",)"
+    R"("CAP_SYS_ADMIN"])";
 
 // The guest daemon is a file of a mount, since a program that is only a descriptor has no name in
 // /proc/self/exe, which C libraries do not survive. Its mount point is in memory. The doubled braces are

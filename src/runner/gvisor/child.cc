@@ -2,7 +2,6 @@
 #include "runner/gvisor/child.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,24 +19,20 @@
 #include <cstring>
 
 #include "model/guest_boot.h"
+#include "runner/gvisor/memory_files.h"
+#include "runner/gvisor/runsc.h"
 
 namespace atl::runner::gvisor {
 namespace {
 
 // runsc's directories below the new root, which holds nothing else.
-constexpr const char* kDirectories[] = {"root/rootfs",
-                                        "root/proc",
-                                        "root/dev",
-                                        "root/state",
-                                        "root/bundle",
-                                        "root/sys",
-                                        "root/tmp",
-                                        "root/procsys",
-                                        "root/procsys/vm",
-                                        "root/procsys/fs",
-                                        "root/procsys/kernel",
-                                        "root/procsys/net",
-                                        "root/procsys/net/core"};
+constexpr const char* kDirectories[] = {"root/rootfs",      "root/proc",
+                                        "root/dev",         "root/disk",
+                                        "root/state",       "root/bundle",
+                                        "root/sys",         "root/tmp",
+                                        "root/procsys",     "root/procsys/vm",
+                                        "root/procsys/fs",  "root/procsys/kernel",
+                                        "root/procsys/net", "root/procsys/net/core"};
 
 // Above those that runsc is given, below those of the launcher.
 constexpr int kFirstKeptFd = 8;
@@ -57,11 +52,14 @@ class Child : ChildSteps {
   void wait_for_network();
   void set_limits();
   pid_t start_runsc();
-  void keep_passed();
   void close_others();
   [[noreturn]] void exec_runsc();
+  bool restores() const { return fd(memory_fd(0)) >= 0; }
+  void attach_memory();
+  int stand_still();
+  void restore();
+  void go_on();
   void wait_for_runsc(pid_t runsc);
-  void drop_capabilities();
   [[noreturn]] void watch();
   void set_title();
 };
@@ -114,7 +112,10 @@ void Child::build_root() {
   mount("tmpfs", "root", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=128,mode=0755");
   for (const char* path : kDirectories) check(::mkdir(path, 0755), path);
   mount_overlay("root/rootfs");
-  hold_tmp();
+  // Beside the guest's tree and out of its reach: its memory is written to files there.
+  mount("disk", "root/disk", nullptr, MS_BIND, nullptr);
+  if (restores()) attach_memory();
+  if (!restores()) hold_tmp();
   write_text("root/guestd", "", 0);
   attach(fd(Passed::kGuestd), AT_FDCWD, "root/guestd");
   mount_proc();
@@ -150,6 +151,36 @@ void Child::set_limits() {
   check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
 }
 
+// In the place of empty files, since their folder is closed to this user.
+void Child::attach_memory() {
+  check(::mkdir("root/memory", 0755), "make a folder for memory");
+  for (std::size_t i = 0; i < kMemoryFileCount; ++i) {
+    char path[64];
+    std::snprintf(path, sizeof path, "root%s/%s", kReadMemory, kMemoryFiles[i]);
+    write_text(path, "", 0);
+    attach(fd(memory_fd(i)), AT_FDCWD, path);
+  }
+}
+
+// Everything is in place, and nothing of the guest has run. Returns where the word to go on comes from.
+int Child::stand_still() {
+  check(::mknod(kGoFifo, S_IFIFO | 0600, 0), "make a fifo");
+  // Also to write, so that it does not end when a writer goes away.
+  int fifo = ::open(kGoFifo, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  check(fifo, "open a fifo");
+  return fifo;
+}
+
+// What is read is mapped no more once it has gone on, so the files may go.
+void Child::go_on() {
+  for (const char* name : kMemoryFiles) {
+    char path[64];
+    std::snprintf(path, sizeof path, "%s/%s", kReadMemory, name);
+    check(::umount2(path, MNT_DETACH), "let go of memory files");
+  }
+  check(::unlink(kGoFifo), "say that it has gone on");
+}
+
 pid_t Child::start_runsc() {
   pid_t runsc = ::fork();
   check(runsc, "fork for runsc");
@@ -158,68 +189,37 @@ pid_t Child::start_runsc() {
   return runsc;
 }
 
-// This process never runs another program, so what the launcher has open would stay open here: the runner
-// would not see the end of its launcher, nor could a new one take the lock.
-void Child::keep_passed() {
-  for (std::size_t i = 0; i < fds_.size(); ++i) {
-    if (fds_[i] < 0) continue;
-    int kept = kFirstKeptFd + static_cast<int>(i);
-    check(::dup3(fds_[i], kept, O_CLOEXEC), "keep a descriptor");
-    fds_[i] = kept;
-  }
-  check(::syscall(SYS_close_range, kFirstKeptFd + kPassedCount, ~0u, 0), "close descriptors");
-  check(::syscall(SYS_close_range, 0, kFirstKeptFd - 1, 0), "close descriptors");
-}
-
 // The ends of the guest's pipes must be nowhere but in the guest, or their end would be told to nobody.
 void Child::close_others() {
+  if (fd(Passed::kStatus) < 0) {
+    check(::syscall(SYS_close_range, 0, ~0u, 0), "close descriptors");
+    return;
+  }
   auto status = static_cast<unsigned>(fd(Passed::kStatus));
   check(::syscall(SYS_close_range, status + 1, ~0u, 0), "close descriptors");
   check(::syscall(SYS_close_range, 0, status - 1, 0), "close descriptors");
 }
 
 void Child::exec_runsc() {
-  // Away from the numbers that are filled below.
-  int null = ::fcntl(::open("/dev/null", O_RDWR | O_CLOEXEC | O_NOFOLLOW), F_DUPFD_CLOEXEC,
-                     kFirstKeptFd + static_cast<int>(kPassedCount));
-  check(null, "open /dev/null");
-  const struct {
-    int number;
-    int source;
-  } places[] = {{0, null},
-                {1, null},
-                {2, null},
-                {kBootFd, fd(Passed::kBoot)},
-                {kReadyFd, fd(Passed::kReady)},
-                {kLogFd, fd(Passed::kLog)}};
-  for (const auto& place : places) check(::dup3(place.source, place.number, 0), "place a descriptor");
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  static_assert(kBootFd == 3 && kGuestBootFd == 3 && kReadyFd == 4 && kGuestReadyFd == 4 && kLogFd == 5);
-  // Every file of the guest goes through the gofer (no directfs), so that the process with the guest's kernel
-  // in it has no right to open anything.
-  static const char* const kArguments[] = {"runsc",
-                                           "--root=/state",
-                                           "--log-fd=5",
-                                           "--platform=systrap",
-                                           "--ignore-cgroups",
-                                           "--network=sandbox",
-                                           "--overlay2=none",
-                                           "--directfs=false",
-                                           "--host-uds=none",
-                                           "--host-fifo=none",
-                                           "run",
-                                           "--detach",
-                                           "--bundle=/bundle",
-
-                                           "--pass-fd=3:3",
-                                           "--pass-fd=4:4",
-                                           "sandbox",
-                                           nullptr};
-  static const char* const kEnvironment[] = {nullptr};
-  ::syscall(SYS_execveat, fd(Passed::kProgram), "", kArguments, kEnvironment, AT_EMPTY_PATH);
-  fail("exec runsc");
+  static_assert(kGuestBootFd == 3 && kBootFd == 3 && kGuestReadyFd == 4 && kReadyFd == 4);
+  int first_free = kFirstKeptFd + static_cast<int>(kPassedCount);
+  int program = fd(Passed::kProgram), log = fd(Passed::kLog);
+  if (restores()) {
+    fail(
+        gvisor::exec_runsc({program,
+                            log,
+                            -1,
+                            -1,
+                            first_free,
+                            {"restore", "--detach", "--bundle=/bundle", "--image-path=/memory", "sandbox"}}));
+  }
+  fail(gvisor::exec_runsc(
+      {program,
+       log,
+       fd(Passed::kBoot),
+       fd(Passed::kReady),
+       first_free,
+       {"run", "--detach", "--bundle=/bundle", "--pass-fd=3:3", "--pass-fd=4:4", "sandbox"}}));
 }
 
 // runsc ends when the guest's first program has been started, and leaves two processes behind: the guest's
@@ -237,13 +237,6 @@ void Child::wait_for_runsc(pid_t runsc) {
   fail(what);
 }
 
-void Child::drop_capabilities() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2]{};
-  check(::syscall(SYS_capset, &header, none), "drop capabilities");
-  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up privileges");
-}
-
 // A sandbox without its kernel or without its files is none: the first end is the end of all.
 void Child::watch() {
   int status = 0;
@@ -253,11 +246,28 @@ void Child::watch() {
   ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
+// The word to go on may come from another runner than the one that started this.
+void Child::restore() {
+  int fifo = stand_still();
+  report(0, "", 0);
+  ::close(fd(Passed::kStatus));
+  fds_[static_cast<std::size_t>(Passed::kStatus)] = -1;
+  char byte;
+  ssize_t heard;
+  do heard = ::read(fifo, &byte, 1);
+  while (heard < 0 && errno == EINTR);
+  if (heard != 1) ::_exit(125);
+  ::close(fifo);
+  wait_for_runsc(start_runsc());
+  go_on();
+  drop_capabilities();
+}
+
 void Child::run() {
   set_title();
   join_cgroups();
   wait_for_maps();
-  keep_passed();
+  keep_passed(kFirstKeptFd);
   report_.released_ns = now_ns();
   become_root();
   build_root();
@@ -268,10 +278,14 @@ void Child::run() {
   set_limits();
   wait_for_network();
   report_.confined_ns = now_ns();
-  wait_for_runsc(start_runsc());
-  drop_capabilities();
-  report(0, "", 0);
-  ::close(fd(Passed::kStatus));
+  if (restores()) {
+    restore();
+  } else {
+    wait_for_runsc(start_runsc());
+    drop_capabilities();
+    report(0, "", 0);
+    ::close(fd(Passed::kStatus));
+  }
   watch();
 }
 

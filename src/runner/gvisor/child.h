@@ -8,11 +8,7 @@
 
 namespace atl::runner::gvisor {
 
-// Numbers at which runsc finds its descriptors.
-inline constexpr int kBootFd = 3;
-inline constexpr int kReadyFd = 4;
-inline constexpr int kLogFd = 5;
-// The same, as the guest daemon sees them.
+// Numbers at which the guest daemon finds its descriptors.
 inline constexpr int kGuestBootFd = 3;
 inline constexpr int kGuestReadyFd = 4;
 

@@ -13,11 +13,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "runner/disk_image.h"
 #include "runner/gvisor/bundle.h"
 #include "runner/gvisor/child.h"
+#include "runner/gvisor/log_file.h"
+#include "runner/gvisor/memory_files.h"
+#include "runner/image_copy.h"
 #include "runner/names.h"
 #include "runner/netns.h"
 #include "runner/start_parts.h"
@@ -32,17 +36,6 @@ using model::wire::StartStep;
 using sys::Fd;
 
 constexpr std::size_t kLogBytes = 64 * 1024;
-
-// KERNEL: F_SEAL_GROW makes every write past the end fail (memfd_create(2)), so what runsc says has a bound
-// that no process has to watch.
-Result<Fd> make_log() {
-  Fd log(::memfd_create("runsc-log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!log || ::ftruncate(log.get(), kLogBytes) != 0 ||
-      ::fcntl(log.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
-    return Error::from_errno(errno, "make a log for runsc");
-  }
-  return log;
-}
 
 Result<void> wait_until_ready(int pipe) {
   pollfd item{pipe, POLLIN, 0};
@@ -62,6 +55,17 @@ Result<void> wait_until_ready(int pipe) {
 
 }  // namespace
 
+// KERNEL: F_SEAL_GROW makes every write past the end fail (memfd_create(2)), so what runsc says has a bound
+// that no process has to watch.
+Result<Fd> make_log() {
+  Fd log(::memfd_create("runsc-log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!log || ::ftruncate(log.get(), kLogBytes) != 0 ||
+      ::fcntl(log.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return Error::from_errno(errno, "make a log for runsc");
+  }
+  return log;
+}
+
 Result<std::string> mount_program(int program, const std::string& directory) {
   struct stat info{};
   if (::fstat(program, &info) != 0) return Error::from_errno(errno, "stat the guest daemon");
@@ -73,16 +77,33 @@ Result<std::string> mount_program(int program, const std::string& directory) {
       if (n <= 0) return Error::from_errno(n < 0 ? errno : EIO, "copy the guest daemon");
     }
   }
+  // Memory in files names what programs were mapped from by size and time: the same program, the same time.
+  const timespec times[2] = {info.st_mtim, info.st_mtim};
+  if (::utimensat(mount.get(), "atoll-guestd", times, 0) != 0)
+    return Error::from_errno(errno, "set the time of the guest daemon");
   TRY_VOID(sys::restrict_mount(mount.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev));
   TRY_VOID(sys::ensure_directory(directory, 0700));
   TRY_VOID(sys::attach_mount(mount.get(), directory));
   return directory + "/atoll-guestd";
 }
 
+Result<std::string> runtime_text(const Result<sys::Fd>& runsc, int guestd) {
+  if (!runsc.ok()) return std::string();
+  constexpr std::size_t kShown = 8;  // bytes of each digest
+  TRY(Digest::Value kernel, digest_image(runsc->get()));
+  TRY(Digest::Value daemon, digest_image(guestd));
+  auto shown = [](const Digest::Value& value) {
+    return hex_encode({reinterpret_cast<const char*>(value.data()), kShown});
+  };
+  return fmt::format("runsc {} atoll-guestd {}", shown(kernel), shown(daemon));
+}
+
 // Our ends, by what they are for; theirs are closed once the child has them.
 struct GvisorDriver::Pipes {
   std::pair<Fd, Fd> status, ready, go;
   Fd boot, bundle, log;
+  std::array<Fd, kMemoryFileCount> memory;  // mounts of the files; read-only
+  bool restores = false;
 
   static Result<Pipes> make(const StartSpec& spec) {
     Pipes pipes;
@@ -95,6 +116,15 @@ struct GvisorDriver::Pipes {
     TRY(pipes.bundle, filled_pipe(bundle_config(spec)));
     TRY(pipes.log, make_log());
     return pipes;
+  }
+  void pass(PassedFds& fds) const {
+    at(fds, Passed::kStatus) = status.second.get();
+    at(fds, Passed::kBoot) = boot.get();
+    at(fds, Passed::kGo) = go.first.get();
+    at(fds, Passed::kBundle) = bundle.get();
+    at(fds, Passed::kReady) = ready.second.get();
+    at(fds, Passed::kLog) = log.get();
+    for (std::size_t i = 0; i < kMemoryFileCount; ++i) at(fds, memory_fd(i)) = memory[i].get();
   }
   void close_theirs() {
     status.second.reset();
@@ -124,6 +154,7 @@ Result<void> GvisorDriver::complete(const Started& started, Leases& leases, Pipe
   if (::write(pipes.go.second.get(), "", 1) != 1) return Error::from_errno(errno, "release runsc");
   TRY_VOID(wait_for_setup(pipes.status.first.get(), times));
   FAULT("runner.start.after_exec");
+  if (pipes.restores) return success();
   return wait_until_ready(pipes.ready.first.get());
 }
 
@@ -142,12 +173,36 @@ Result<Started> GvisorDriver::start(const StartSpec& spec, Leases& leases, StepT
 }
 
 Result<Started> GvisorDriver::start_on(int lower, const StartSpec& spec, Leases& leases, StepTimes& times) {
-  std::uint64_t begin = now_ns();
   TRY_VOID(give_identity(leases.disk, spec.sandbox));
+  TRY(Pipes pipes, Pipes::make(spec));
+  return launch(lower, pipes, spec, leases, times);
+}
+
+// One that goes on under its name has what identifies it: a process may have those files open, and runsc
+// wants to find what it left.
+Result<Started> GvisorDriver::restore(const StartSpec& spec, Leases& leases, const std::string& folder,
+                                      StepTimes& times) {
+  TRY(Fd lower, tools_.templates.clone(spec.build, leases.slot.userns.get()));
+  if (spec.as_child) TRY_VOID(give_identity(leases.disk, spec.sandbox));
+  TRY(Pipes pipes, Pipes::make(spec));
+  pipes.restores = true;
+  for (std::size_t i = 0; i < kMemoryFileCount; ++i) {
+    TRY(pipes.memory[i], sys::clone_mount(AT_FDCWD, fmt::format("{}/{}", folder, kMemoryFiles[i])));
+    TRY_VOID(sys::restrict_mount(pipes.memory[i].get(),
+                                 sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
+  }
+  TRY(Started started, launch(lower.get(), pipes, spec, leases, times));
+  std::lock_guard lock(mutex_);
+  logs_[started.pid] = std::move(pipes.log);
+  return started;
+}
+
+Result<Started> GvisorDriver::launch(int lower, Pipes& pipes, const StartSpec& spec, Leases& leases,
+                                     StepTimes& times) {
+  std::uint64_t begin = now_ns();
   TRY_VOID(sys::idmap_mount(leases.disk.mount.get(), leases.slot.userns.get()));
   TRY(Fd guestd, sys::clone_mount(AT_FDCWD, tools_.guestd));
   leases.slot.listener.reset();  // of the host's network stack, which the guest does not use
-  TRY(Pipes pipes, Pipes::make(spec));
 
   LaunchOrder order{};
   order.kind = OrderKind::kGvisor;
@@ -157,14 +212,9 @@ Result<Started> GvisorDriver::start_on(int lower, const StartSpec& spec, Leases&
   PassedFds fds = passed_fds(leases);
   at(fds, Passed::kNetns) = -1;
   at(fds, Passed::kLower) = lower;
-  at(fds, Passed::kStatus) = pipes.status.second.get();
-  at(fds, Passed::kBoot) = pipes.boot.get();
   at(fds, Passed::kGuestd) = guestd.get();
-  at(fds, Passed::kGo) = pipes.go.first.get();
-  at(fds, Passed::kBundle) = pipes.bundle.get();
-  at(fds, Passed::kReady) = pipes.ready.second.get();
   at(fds, Passed::kProgram) = tools_.runsc;
-  at(fds, Passed::kLog) = pipes.log.get();
+  pipes.pass(fds);
   times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, tools_.launcher.order(order, fds));
   FAULT("runner.start.after_clone");
@@ -190,16 +240,19 @@ Capabilities GvisorDriver::capabilities() const {
   Capabilities capabilities;
   capabilities.pause = tools_.cgroups.has_freeze();
   capabilities.disk_snapshot = capabilities.pause;
+  capabilities.memory_snapshot = capabilities.quiet_memory = capabilities.pause;
   return capabilities;
 }
 
 Result<void> GvisorDriver::pause(const Running& running) { return freeze_processes(tools_.cgroups, running); }
 
-Result<void> GvisorDriver::resume(const Running& running) {
-  return tools_.cgroups.thaw(running.sandbox, kPauseBound);
+Result<void> GvisorDriver::stop(const Running& running) {
+  {
+    std::lock_guard lock(mutex_);
+    logs_.erase(running.pid);
+  }
+  return end_processes(tools_.cgroups, running);
 }
-
-Result<void> GvisorDriver::stop(const Running& running) { return end_processes(tools_.cgroups, running); }
 
 // The guest's kernel keeps no data of files back: the gofer gives it the host's own descriptors, so what a
 // process writes is the host's at once.

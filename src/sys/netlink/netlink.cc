@@ -5,6 +5,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -17,6 +18,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 namespace atl::sys {
 namespace {
@@ -47,13 +49,25 @@ T* extra(nlmsghdr* message) {
 }
 
 template <class Visit>
-void each_attribute(const nlmsghdr* message, std::size_t offset, Visit visit) {
-  auto* attribute = static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(message, offset));
-  auto* tail = static_cast<const char*>(mnl_nlmsg_get_payload_tail(message));
+void each_attribute(const void* begin, const char* tail, Visit visit) {
+  auto* attribute = static_cast<const nlattr*>(begin);
   while (mnl_attr_ok(attribute, static_cast<int>(tail - reinterpret_cast<const char*>(attribute)))) {
     visit(attribute);
     attribute = mnl_attr_next(attribute);
   }
+}
+
+template <class Visit>
+void each_attribute(const nlmsghdr* message, std::size_t offset, Visit visit) {
+  each_attribute(mnl_nlmsg_get_payload_offset(message, offset),
+                 static_cast<const char*>(mnl_nlmsg_get_payload_tail(message)), visit);
+}
+
+// Those inside of one.
+template <class Visit>
+void each_inner(const nlattr* outer, Visit visit) {
+  auto* begin = static_cast<const char*>(mnl_attr_get_payload(outer));
+  each_attribute(begin, begin + mnl_attr_get_payload_len(outer), visit);
 }
 
 struct Waiting {
@@ -97,8 +111,8 @@ nlmsghdr* start_conntrack(char* buffer, int type, std::uint16_t flags) {
   return message;
 }
 
-// The original tuples of the tracked connections that were opened from `source`, as the kernel writes them.
-Result<std::vector<std::string>> flows_from(int fd, Ipv4 source, std::uint32_t sequence) {
+// Hands every tracked connection that was opened from `source` to waiting.callback.
+Result<void> dump_flows(int fd, Ipv4 source, const Waiting& waiting) {
   constexpr std::uint32_t kCompareSource = 1;
   char buffer[kBuffer];
   nlmsghdr* message = start_conntrack(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP);
@@ -111,7 +125,12 @@ Result<std::vector<std::string>> flows_from(int fd, Ipv4 source, std::uint32_t s
   mnl_attr_put_u32(message, CTA_FILTER_ORIG_FLAGS, kCompareSource);
   mnl_attr_put_u32(message, CTA_FILTER_REPLY_FLAGS, 0);
   mnl_attr_nest_end(message, filter);
-  message->nlmsg_seq = sequence;
+  message->nlmsg_seq = waiting.sequence;
+  return exchange(fd, message, waiting);
+}
+
+// Their original tuples, as the kernel writes them.
+Result<std::vector<std::string>> flows_from(int fd, Ipv4 source, std::uint32_t sequence) {
   std::vector<std::string> tuples;
   auto collect = [](const nlmsghdr* answer, void* out) {
     each_attribute(answer, sizeof(nfgenmsg), [out](const nlattr* attribute) {
@@ -121,8 +140,31 @@ Result<std::vector<std::string>> flows_from(int fd, Ipv4 source, std::uint32_t s
     });
     return MNL_CB_OK;
   };
-  TRY_VOID(exchange(fd, message, {sequence, collect, &tuples}));
+  TRY_VOID(dump_flows(fd, source, {sequence, collect, &tuples}));
   return tuples;
+}
+
+// The state of a tracked TCP connection; nothing for other protocols.
+std::optional<std::uint8_t> tcp_state(const nlmsghdr* message) {
+  std::optional<std::uint8_t> state;
+  auto read_field = [&](const nlattr* field) {
+    if (mnl_attr_get_type(field) == CTA_PROTOINFO_TCP_STATE) state = mnl_attr_get_u8(field);
+  };
+  auto read_protocol = [&](const nlattr* protocol) {
+    if (mnl_attr_get_type(protocol) == CTA_PROTOINFO_TCP) each_inner(protocol, read_field);
+  };
+  each_attribute(message, sizeof(nfgenmsg), [&](const nlattr* outer) {
+    if (mnl_attr_get_type(outer) == CTA_PROTOINFO) each_inner(outer, read_protocol);
+  });
+  return state;
+}
+
+int count_open(const nlmsghdr* message, void* count) {
+  std::optional<std::uint8_t> state = tcp_state(message);
+  bool over =
+      state == TCP_CONNTRACK_LAST_ACK || state == TCP_CONNTRACK_TIME_WAIT || state == TCP_CONNTRACK_CLOSE;
+  if (state && !over) ++*static_cast<std::size_t*>(count);
+  return MNL_CB_OK;
 }
 
 }  // namespace
@@ -290,6 +332,14 @@ Result<void> forget_flows(Ipv4 source) {
     if (!done.ok() && done.error().sys_errno() != ENOENT) return std::move(done).error().context(kWhat);
   }
   return success();
+}
+
+Result<std::size_t> open_flows(Ipv4 source) {
+  TRY(Fd fd, open_socket(NETLINK_NETFILTER));
+  std::size_t open = 0;
+  Result<void> done = dump_flows(fd.get(), source, {1, count_open, &open});
+  if (!done.ok()) return std::move(done).error().context("count the connections of an address");
+  return open;
 }
 
 Result<Fd> watch_firewall() {

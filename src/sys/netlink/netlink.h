@@ -55,6 +55,9 @@ class Netlink {
 // Ends the tracking of every connection that was opened from `source`, in this namespace.
 Result<void> forget_flows(Ipv4 source);
 
+// How many TCP connections from `source` this namespace tracks that neither side has closed.
+Result<std::size_t> open_flows(Ipv4 source);
+
 // A descriptor that becomes readable after each change of this namespace's nftables ruleset, by anyone.
 Result<Fd> watch_firewall();
 void drain_firewall_events(int watch);
