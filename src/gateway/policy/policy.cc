@@ -65,6 +65,17 @@ struct Policy::Judge {
                                        : "such addresses cannot be reached from a sandbox"};
   }
 
+  // True when connection() with the address lets through exactly what the rules let through: nothing that
+  // reaches the connection looks at requests, or asks, and could make it pass for another reason.
+  bool dial_decides(const ConnectionFacts& facts) const {
+    return std::none_of(policy.entries_.begin(), policy.entries_.end(), [&](const Entry& entry) {
+      const Rule& rule = entry.rule;
+      bool asks = rule.action == Action::kAsk;
+      bool looks = rule.action == Action::kAllow && (rule.judges_requests() || rule.changes_requests());
+      return in_force(entry) && (asks || looks) && reach(rule, facts).match != Match::kNo;
+    });
+  }
+
   bool open_for(std::string_view label) const { return label.empty() && policy.open_by_default(mode); }
 };
 
@@ -308,8 +319,10 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
     Finding found = match(rule, view);
     if (only_address_open(found)) {
       if (rule.action == Action::kDeny && !rule.judges_requests()) continue;  // connection() will see to it
-      out.provisional = true;
-      if (rule.action == Action::kAllow) found.match = Match::kYes;
+      if (rule.action == Action::kAllow && judge.dial_decides(facts.at)) {
+        found.match = Match::kYes;
+        out.provisional = true;
+      }
     }
     if (!counts(rule, found.match)) {
       if (rule.action == Action::kAllow && found.miss > nearest.miss) near = &entry, nearest = found;

@@ -69,7 +69,7 @@ struct RequestDecision {
       max_body_bytes;     // the smallest one; a body of unknown length must be cut there
   std::string body_rule;  // which says so
   std::vector<RateBound> rates;
-  bool provisional = false;  // a rule about addresses could not be judged yet
+  bool provisional = false;  // it is let through for the address that its name has, once that is known
   Refusal refusal;           // when kDeny
   std::optional<ShadowDifference> shadow;
 };
@@ -110,9 +110,10 @@ class Policy {
   // only an answer with the address is final. What passes without the address may still be denied with it.
   ConnectionDecision connection(const ConnectionFacts& facts) const;
 
-  // Asked for every request of an inspected connection. Without the address of a name the answer may be
-  // `provisional`; then it must be asked again with the address before that is dialled. Otherwise
-  // connection() with the address is enough.
+  // Asked for every request of an inspected connection. May be asked before the name is resolved: what it
+  // lets through then holds if connection() lets the address through. Where that would not be the same, a
+  // rule about addresses does not let through, and one that denies requests does; with the address the answer
+  // is exact.
   RequestDecision request(const RequestFacts& facts) const;
 
   // True when some rule about this connection looks into bodies: then the caller gives request() bodies of up

@@ -158,17 +158,31 @@ TEST(Policy, ARequestMayBeJudgedBeforeItsNameIsResolved) {
   early.method = "PUT";
   EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
   EXPECT_EQ(policy->request(request_to("a.example:443", "PUT", "/")).verdict, Verdict::kAllow);
+}
 
-  policy = policy_of(R"({"action":"allow","hosts":["1.2.3.0/24"],"viaName":true,"paths":["/a"]})");
-  early.path = "/a";
+TEST(Policy, AnAddressRuleLetsThroughEarlyOnlyWhatDiallingWillCheck) {
+  auto early = request_to("a.example:443", "POST", "/a");
+  early.at.address.reset();
+  std::string block = R"({"action":"allow","hosts":["1.2.3.0/24"],"viaName":true})";
+  auto policy = policy_of(block);
   EXPECT_EQ(policy->request(early).verdict, Verdict::kAllow);
   EXPECT_TRUE(policy->request(early).provisional);
-  EXPECT_FALSE(policy->request(request_to("a.example:443", "GET", "/a")).provisional);
-  early.path = "/b";
+  EXPECT_FALSE(policy->request(request_to("a.example:443", "POST", "/a")).provisional);
+  EXPECT_EQ(policy->connection(connection_to("a.example:443", Stream::kTls, "8.8.8.8")).way, Way::kDeny);
+
+  // Here the other rule would let the connection to 8.8.8.8 pass, so it must not be tried.
+  for (const char* other : {R"({"action":"allow","hosts":["a.example"],"methods":["GET"]})",
+                            R"({"action":"ask","hosts":["a.example"]})",
+                            R"({"action":"allow","hosts":["8.8.8.8"],"viaName":true,"paths":["/b"]})"}) {
+    policy = policy_of(block + "," + other);
+    EXPECT_NE(policy->request(early).verdict, Verdict::kAllow) << other;
+    EXPECT_EQ(policy->request(request_to("a.example:443", "POST", "/a")).verdict, Verdict::kAllow) << other;
+  }
+  policy = policy_of(block + R"(,{"action":"allow","hosts":["b.example"],"methods":["GET"]})");
+  EXPECT_EQ(policy->request(early).verdict, Verdict::kAllow);
+  policy = policy_of(R"({"action":"allow","hosts":["1.2.3.0/24"],"viaName":true,"paths":["/a"]})");
   EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
-  early.path = "/x/../a";
-  EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
-  early.path = "/a";
+  EXPECT_EQ(policy->request(request_to("a.example:443", "POST", "/a")).verdict, Verdict::kAllow);
   early.at.address = parse_ip("8.8.8.8").value();
   EXPECT_EQ(policy->request(early).verdict, Verdict::kDeny);
 }
