@@ -31,6 +31,16 @@ std::optional<std::uint64_t> BodyReader::left() const {
   return framing_ == Framing::kLength ? std::optional(left_) : std::nullopt;
 }
 
+bool BodyReader::waiting(const InputBuffer& buffer) const {
+  if (done()) return true;
+  if (buffer.empty()) return false;
+  if (framing_ != Framing::kChunked || chunks_.data_left() > 0) return true;
+  // The framing between two chunks may be all that is here.
+  auto ahead = chunks_;
+  auto eaten = ahead.eat_framing(buffer.data());
+  return !eaten.ok() || ahead.done() || (ahead.data_left() > 0 && *eaten < buffer.data().size());
+}
+
 bool BodyReader::done() const {
   switch (framing_) {
     case Framing::kNone: return true;

@@ -23,6 +23,9 @@ class BodyReader {
   Task<Result<std::size_t>> read(net::Stream& stream, InputBuffer& buffer, std::span<char> out);
   bool done() const;
   Framing framing() const { return framing_; }
+  // True when read() would not wait for the peer: with the bytes in `buffer` it has data, the end, or an
+  // error.
+  bool waiting(const InputBuffer& buffer) const;
   // Bytes that are still due; nullopt when only the peer knows.
   std::optional<std::uint64_t> left() const;
   // The fields after a chunked body, once it is complete.

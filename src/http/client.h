@@ -32,6 +32,8 @@ class ClientExchange {
   // Answer body bytes; 0 = complete and well framed. A connection that breaks gives kUnavailable.
   virtual Task<Result<std::size_t>> read_body(std::span<char> out) = 0;
   Task<Result<std::string>> read_all(std::size_t limit);
+  // True when read_body() would not wait: then the first bytes can go on in one write with the head.
+  virtual bool body_waiting() const { return false; }
   // After a 101 (or 200 to CONNECT): the raw stream, with bytes already received first.
   virtual net::StreamPtr take_stream() = 0;
   virtual void close() = 0;

@@ -55,6 +55,7 @@ class Http1ClientExchange final : public ClientExchange {
   Task<Result<void>> finish_body() override;
   Task<Result<ResponseHead>> read_head() override;
   Task<Result<std::size_t>> read_body(std::span<char> out) override;
+  bool body_waiting() const override { return connection_ && head_read_ && body_.waiting(connection_->in); }
   net::StreamPtr take_stream() override;
   void close() override;
   void set_idle_limit(Steady::duration limit) override;

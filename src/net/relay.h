@@ -13,7 +13,7 @@ namespace atl::net {
 // Grows while the sender fills it, so that small answers stay cheap and bulk transfers move in large steps.
 class RelayBuffer {
  public:
-  static constexpr std::size_t kFirst = 16 * 1024;
+  static constexpr std::size_t kFirst = 4 * 1024;
   static constexpr std::size_t kLargest = 256 * 1024;
 
   RelayBuffer() : bytes_(std::make_unique_for_overwrite<char[]>(kFirst)) {}

@@ -3,18 +3,20 @@
 
 #include <cstring>
 
+#include "net/relay.h"
+
 namespace atl::gateway {
 namespace {
-constexpr std::size_t kStep = 16 * 1024;
-}
+constexpr std::size_t kFirstStep = 2 * 1024;
+constexpr std::size_t kLargestStep = 64 * 1024;
+constexpr std::size_t kGathered = 16 * 1024;
+}  // namespace
 
 AnswerBody::AnswerBody(http::ClientExchange& exchange, std::unique_ptr<Decoder> decoder,
                        std::shared_ptr<const SecretPatterns> patterns)
-    : exchange_(&exchange),
-      decoder_(std::move(decoder)),
-      scanner_(std::make_unique<SecretScanner>(
-          patterns ? std::move(patterns)
-                   : std::make_shared<const SecretPatterns>(std::vector<SecretPatterns::Pattern>()))) {}
+    : exchange_(&exchange), decoder_(std::move(decoder)), step_(kFirstStep) {
+  if (patterns && !patterns->empty()) scanner_ = std::make_unique<SecretScanner>(std::move(patterns));
+}
 
 Result<AnswerBody> AnswerBody::make(http::ClientExchange& exchange, std::string_view coding,
                                     std::shared_ptr<const SecretPatterns> patterns) {
@@ -23,6 +25,7 @@ Result<AnswerBody> AnswerBody::make(http::ClientExchange& exchange, std::string_
 }
 
 Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
+  if (!decoder_ && !scanner_) co_return co_await exchange_->read_body(out);
   while (given_ == ready_.size()) {
     if (ended_) co_return std::size_t{0};
     ready_.clear();
@@ -30,7 +33,7 @@ Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
     CO_TRY(bool more, co_await refill());
     if (more) continue;
     ended_ = true;
-    scanner_->finish(ready_);
+    if (scanner_) scanner_->finish(ready_);
   }
   auto count = std::min(out.size(), ready_.size() - given_);
   std::memcpy(out.data(), ready_.data() + given_, count);
@@ -38,27 +41,76 @@ Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
   co_return count;
 }
 
-Task<Result<bool>> AnswerBody::refill() {
-  raw_.resize(kStep);
-  if (!decoder_) {
-    CO_TRY(std::size_t count, co_await exchange_->read_body(raw_));
-    scanner_->feed(std::string_view(raw_).substr(0, count), ready_);
-    co_return count > 0;
+void AnswerBody::settle(std::string_view plain) {
+  if (scanner_) {
+    scanner_->feed(plain, ready_);
+  } else {
+    ready_.append(plain);
   }
-  plain_.resize(kStep);
+}
+
+Task<Result<bool>> AnswerBody::refill() {
   if (!raw_left_) {
+    raw_.resize(step_);
     CO_TRY(std::size_t count, co_await exchange_->read_body(raw_));
+    if (count == raw_.size()) step_ = std::min(step_ * 4, kLargestStep);
     if (count == 0) {
-      CO_TRY_VOID(decoder_->finish());
+      if (decoder_) CO_TRY_VOID(decoder_->finish());
       co_return false;
+    }
+    if (!decoder_) {
+      settle(std::string_view(raw_).substr(0, count));
+      co_return true;
     }
     decoder_->give(std::string_view(raw_).substr(0, count));
     raw_left_ = true;
   }
+  plain_.resize(kFirstStep * 2);
   CO_TRY(std::size_t count, decoder_->read(plain_));
   raw_left_ = count > 0;
-  scanner_->feed(std::string_view(plain_).substr(0, count), ready_);
+  settle(std::string_view(plain_).substr(0, count));
   co_return true;
+}
+
+namespace {
+// Reads on while nothing has to be waited for. True at the body's end.
+Task<Result<bool>> gather(AnswerBody& body, std::string& out) {
+  std::size_t used = 0;
+  while (used < kGathered && body.waiting()) {
+    out.resize(kGathered);
+    CO_TRY(std::size_t count, co_await body.read(std::span(out).subspan(used)));
+    used += count;
+    if (count == 0) {
+      out.resize(used);
+      co_return true;
+    }
+  }
+  out.resize(used);
+  co_return false;
+}
+}  // namespace
+
+Task<Result<void>> pass_answer(AnswerBody& body, http::ResponseHead head, http::Exchange& exchange,
+                               std::function<http::Headers()> trailers) {
+  std::string first;
+  CO_TRY(bool whole, co_await gather(body, first));
+  http::Headers last;
+  if (whole && trailers) last = trailers();
+  // The length of an answer to HEAD is not that of what comes after it.
+  bool plain = exchange.request().method != "HEAD" && last.size() == 0;
+  if (whole && plain) co_return co_await exchange.respond(std::move(head), std::move(first));
+  CO_TRY_VOID(co_await exchange.send_head_and(std::move(head), first));
+  first = std::string();
+  net::RelayBuffer buffer;
+  while (!whole) {
+    CO_TRY(std::size_t count, co_await body.read(buffer.space()));
+    if (count == 0) break;
+    CO_TRY_VOID(co_await exchange.write(buffer.view(count)));
+    buffer.passed_on(count);
+  }
+  if (!whole && trailers) last = trailers();
+  exchange.set_trailers(std::move(last));
+  co_return co_await exchange.finish();
 }
 
 }  // namespace atl::gateway

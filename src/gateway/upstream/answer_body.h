@@ -3,16 +3,19 @@
 // AnswerBody: the body of an answer on its way to a sandbox, with secrets taken out of it.
 #pragma once
 
+#include <functional>
+
 #include "async/task.h"
 #include "gateway/upstream/decoder.h"
 #include "gateway/upstream/scanner.h"
 #include "http/client.h"
+#include "http/server.h"
 
 namespace atl::gateway {
 
 using async::Task;
 
-// Use once, from one task.
+// An answer's body, decoded and searched. Use once, from one task.
 class AnswerBody {
  public:
   // Reads the body of `exchange`, which must outlive this. `coding` is the answer's Content-Encoding, undone
@@ -23,17 +26,22 @@ class AnswerBody {
   // As ClientExchange::read_body(). Gives what has come as soon as it has come; only what may be the
   // beginning of a secret waits for what follows it.
   Task<Result<std::size_t>> read(std::span<char> out);
-  std::size_t incidents() const { return scanner_->incidents(); }
+  // True when read() would probably not wait.
+  bool waiting() const { return given_ < ready_.size() || ended_ || exchange_->body_waiting(); }
+  std::size_t incidents() const { return scanner_ ? scanner_->incidents() : 0; }
 
  private:
   AnswerBody(http::ClientExchange& exchange, std::unique_ptr<Decoder> decoder,
              std::shared_ptr<const SecretPatterns> patterns);
+  // Settles decoded bytes into ready_.
+  void settle(std::string_view plain);
   // Reads and decodes once into ready_. False at the end of the body.
   Task<Result<bool>> refill();
 
   http::ClientExchange* exchange_;
   std::unique_ptr<Decoder> decoder_;
-  std::unique_ptr<SecretScanner> scanner_;
+  std::unique_ptr<SecretScanner> scanner_;  // null: nothing to look for
+  std::size_t step_;   // grows while the peer fills it, so that a stream that waits costs little
   std::string raw_;    // as received
   std::string plain_;  // decoded
   bool raw_left_ = false;
@@ -41,5 +49,12 @@ class AnswerBody {
   std::size_t given_ = 0;
   bool ended_ = false;
 };
+
+// Sends `head` and the whole body to the client of `exchange`, each part as soon as it is there. An answer
+// that has come whole, and is small, goes out in one write, with its length. Trailers are the caller's:
+// `trailers` is asked for them at the body's end, and may be null. On failure nothing clean has been said to
+// the client: abort the exchange.
+Task<Result<void>> pass_answer(AnswerBody& body, http::ResponseHead head, http::Exchange& exchange,
+                               std::function<http::Headers()> trailers);
 
 }  // namespace atl::gateway

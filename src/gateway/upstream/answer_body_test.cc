@@ -164,41 +164,76 @@ TEST(AnswerBody, ABombUnpacksStepByStep) {
   EXPECT_EQ(total, 100'000'000u);
 }
 
-// Events of a stream arrive one by one: the peer sends the next only when the last has been read here.
+// A proxy made of pass_answer(), in front of the server on `port`.
+http::Handler proxy_to(World& world, std::uint16_t port) {
+  return [&world, port](http::Exchange& exchange) -> Task<> {
+    auto route = world.route(port);
+    route.tls = false;
+    auto asked = co_await world.upstream.start(std::move(route), request(exchange.request().method));
+    auto head = co_await (*asked)->read_head();
+    auto body = AnswerBody::make(**asked, "", one_secret());
+    head->headers.remove("content-length");
+    auto trailers = [&asked] { return (*asked)->trailers(); };
+    (void)co_await pass_answer(*body, std::move(*head), exchange, trailers);
+  };
+}
+
+// Report 15: what has changed has its own length, or none.
+TEST(AnswerBody, AnAnswerThatIsWholeGetsItsOwnLength) {
+  World world;
+  http::Handler handler = [](http::Exchange& exchange) -> Task<> {
+    http::ResponseHead head;
+    (void)co_await exchange.respond(std::move(head), "key sk-very-secret-key!");
+  };
+  TestServer server(world.scope, world.loop.get_executor(), TestServer::Kind::kPlain, handler);
+  TestServer front(world.scope, world.loop.get_executor(), TestServer::Kind::kPlain,
+                   proxy_to(world, server.port));
+  world.run([&](World& w) -> Task<> {
+    auto route = w.route(front.port, "the client");
+    route.tls = false;
+    auto whole = co_await ask(w.upstream, route, request());
+    EXPECT_TRUE(whole.ok());
+    EXPECT_EQ(whole->body, "key PLACEHOLDER!");
+    EXPECT_EQ(whole->head.headers.find("content-length"), "16");
+    auto head = co_await ask(w.upstream, route, request("HEAD"));
+    EXPECT_TRUE(head.ok());
+    EXPECT_FALSE(head->head.headers.find("content-length"));
+  });
+}
+
+// Events of a stream arrive one by one: the peer sends the next only when the last has been read behind the
+// proxy.
 TEST(AnswerBody, EventsPassAsTheyCome) {
-  for (auto kind : {TestServer::Kind::kPlain, TestServer::Kind::kTls}) {
-    World world;
-    async::Event read(world.loop.get_executor());
-    int sent = 0, seen = 0;
-    http::Handler handler = [&](http::Exchange& exchange) -> Task<> {
-      http::ResponseHead head;
-      head.headers.add("content-type", "text/event-stream");
-      (void)co_await exchange.send_head(std::move(head));
-      for (; sent < 20; ++sent) {
-        while (seen < sent) co_await read.wait();
-        auto event = fmt::format("event: e\ndata: {} sk-very\n\n", sent);
-        (void)co_await exchange.write(event);
-      }
-      (void)co_await exchange.finish();
-    };
-    TestServer server(world.scope, world.loop.get_executor(), kind, handler);
-    world.run([&](World& w) -> Task<> {
-      auto route = w.route(server.port);
-      route.tls = kind == TestServer::Kind::kTls;
-      auto exchange = co_await w.upstream.start(route, request());
-      EXPECT_TRUE((co_await (*exchange)->read_head()).ok());
-      auto body = AnswerBody::make(**exchange, "", one_secret());
-      std::string text, buffer(1000, '\0');
-      for (;;) {
-        auto count = co_await body->read(buffer);
-        if (!count.ok() || *count == 0) break;
-        text.append(buffer, 0, *count);
-        if (text.ends_with("\n\n")) ++seen;
-        read.notify_all();
-      }
-      EXPECT_EQ(seen, 20);
-    });
-  }
+  World world;
+  async::Event read(world.loop.get_executor());
+  int sent = 0, seen = 0;
+  http::Handler handler = [&](http::Exchange& exchange) -> Task<> {
+    http::ResponseHead head;
+    head.headers.add("content-type", "text/event-stream");
+    (void)co_await exchange.send_head(std::move(head));
+    for (; sent < 20; ++sent) {
+      while (seen < sent) co_await read.wait();
+      auto event = fmt::format("event: e\ndata: {} sk-very\n\n", sent);
+      (void)co_await exchange.write(event);
+    }
+    (void)co_await exchange.finish();
+  };
+  TestServer server(world.scope, world.loop.get_executor(), TestServer::Kind::kPlain, handler);
+  TestServer front(world.scope, world.loop.get_executor(), TestServer::Kind::kTls,
+                   proxy_to(world, server.port));
+  world.run([&](World& w) -> Task<> {
+    auto exchange = co_await w.upstream.start(w.route(front.port, "the client"), request());
+    EXPECT_TRUE((co_await (*exchange)->read_head()).ok());
+    std::string text, buffer(1000, '\0');
+    for (;;) {
+      auto count = co_await (*exchange)->read_body(buffer);
+      if (!count.ok() || *count == 0) break;
+      text.append(buffer, 0, *count);
+      if (text.ends_with("\n\n")) ++seen;
+      read.notify_all();
+    }
+    EXPECT_EQ(seen, 20);
+  });
 }
 
 }  // namespace

@@ -165,6 +165,12 @@ Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start(Route route,
   auto limits = route.limits;
   auto origin = origin_of(route);
   request.secure = route.tls;
+  if (origin->speaks == Origin::Speaks::kHttp1) {
+    // The client of HTTP/1.1 repeats by itself what may be repeated, and needs no copy for that.
+    CO_TRY(auto simple, co_await origin->http1->start(std::move(request)));
+    BoundedExchange::Repeat never;
+    co_return std::make_unique<BoundedExchange>(std::move(simple), limits, std::move(never));
+  }
   bool had_connection = origin->http2 != nullptr;
   auto again = [this, origin, request]() { return start_once(origin, request); };
   auto exchange = co_await start_once(origin, request);

@@ -20,7 +20,7 @@ class Upstream {
  public:
   static constexpr std::size_t kMaxOrigins = 4096;           // of all sandboxes, used and idle
   static constexpr std::size_t kMaxOriginsPerSandbox = 128;  // the longest unused one goes first
-  static constexpr std::size_t kMaxIdle = 8;                 // idle HTTP/1.1 connections of one origin
+  static constexpr std::size_t kMaxIdle = 64;                // idle HTTP/1.1 connections of one origin
   static constexpr auto kIdleTimeout = std::chrono::seconds(60);
 
   Upstream(async::Executor executor, std::shared_ptr<Resolver> resolver,
