@@ -100,6 +100,7 @@ Result<void> Daemon::open_store() {
   ingress_ = std::make_unique<ingress::Gateway>(*service_, ingress);
   services_.reset(
       new api::Services{*service_, *catalog_, *identity_, system_clock(), {options_.domain, ATOLL_VERSION}});
+  services_->vault = control::VaultLink(options_.service.connect_gateway);
   router_ = std::make_unique<api::Router>(*services_, api::all_routes());
   return {};
 }

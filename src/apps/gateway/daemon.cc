@@ -5,6 +5,7 @@
 
 #include "apps/daemon/privileges.h"
 #include "base/log.h"
+#include "gateway/fetch/token_fetch.h"
 #include "gateway/fronts/network_policy.h"
 #include "gateway/vault/master_key.h"
 #include "sys/files.h"
@@ -48,7 +49,7 @@ Result<void> Daemon::open() {
   TRY_VOID(interceptor_->prepare());
   TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
   parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
-                                  *upstream_, *vault_, patterns_, system_clock()});
+                                  *upstream_, *vault_, *minter_, identities_, patterns_, system_clock()});
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));
   cleaner_ = registry_.on_change([this](const std::string& id) {
@@ -66,10 +67,15 @@ Result<void> Daemon::bind() {
   TRY(auto feed, net::listen_unix(io_.get_executor(), options_.feed_socket(), kAnyMode));
   TRY_VOID(daemons::share_socket(options_.feed_socket(), options_.control_user));
   http::ServerOptions options;
-  http::Handler handler = [this](http::Exchange& exchange) { return feed_.handle(exchange); };
+  http::Handler handler = [this](http::Exchange& exchange) { return handle(exchange); };
   feed_server_ = std::make_unique<http::Server>(io_.get_executor(), std::move(feed), options, handler);
   log::info("listening", {{"port", options_.port}, {"feed", options_.feed_socket()}});
   return success();
+}
+
+Task<> Daemon::handle(http::Exchange& exchange) {
+  if (gateway::vault::HttpApi::takes(exchange.request())) return vault_api_->handle(exchange);
+  return feed_.handle(exchange);
 }
 
 // From the environment when it is given there, else from a file, which the first start makes.
@@ -86,6 +92,11 @@ Result<gateway::vault::Locked> Daemon::master_key() {
 Result<void> Daemon::open_vault() {
   TRY(gateway::vault::Locked key, master_key());
   TRY(vault_, gateway::vault::Vault::open(options_.gateway_dir() + "/vault.db", key, system_clock()));
+  // A tenant names its token endpoints, so they are where everybody may go, and nowhere else.
+  auto fetch = gateway::make_token_fetch(*upstream_, gateway::check_world);
+  minter_ =
+      std::make_unique<gateway::vault::Minter>(io_.get_executor(), *vault_, std::move(fetch), system_clock());
+  vault_api_ = std::make_unique<gateway::vault::HttpApi>(*vault_, *minter_);
   authorities_ = std::make_unique<gateway::Authorities>(std::string(vault_->derive("authorities").reveal()),
                                                         system_clock());
   return success();
@@ -110,6 +121,7 @@ Task<> Daemon::main_task() {
   log::info("ending");
   co_await feed_server_->stop(kDrain);
   co_await front_->stop();
+  co_await minter_->stop();
   co_await upstream_->shut_down();
 }
 

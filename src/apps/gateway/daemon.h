@@ -9,6 +9,7 @@
 #include "gateway/flow/credentials.h"
 #include "gateway/fronts/front.h"
 #include "gateway/sandboxes/feed.h"
+#include "gateway/vault/http_api.h"
 #include "http/front/front.h"
 #include "sys/fd.h"
 
@@ -30,6 +31,7 @@ class Daemon {
   Result<void> open_vault();
   Result<void> open_upstream();
   Task<> main_task();
+  Task<> handle(http::Exchange& exchange);
 
   Options options_;
   async::asio::io_context io_{1};
@@ -46,6 +48,9 @@ class Daemon {
   std::unique_ptr<gateway::Authorities> authorities_;
   std::unique_ptr<gateway::Interceptor> interceptor_;
   std::unique_ptr<gateway::Upstream> upstream_;
+  std::unique_ptr<gateway::vault::Minter> minter_;
+  std::unique_ptr<gateway::vault::HttpApi> vault_api_;
+  gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
   std::unique_ptr<gateway::Parts> parts_;
   std::unique_ptr<gateway::Front> front_;

@@ -47,4 +47,14 @@ Result<std::shared_ptr<const net::TlsClientIdentity>> client_identity(const vaul
   return made;
 }
 
+Result<std::shared_ptr<const net::TlsClientIdentity>> ClientIdentities::of(
+    const vault::Credential& credential) {
+  auto key = fmt::format("{}@{}", credential.row.id, credential.row.version);
+  if (auto found = known_.find(key); found != known_.end()) return found->second;
+  TRY(auto made, client_identity(credential));
+  if (known_.size() >= kMost) known_.clear();
+  known_.emplace(std::move(key), made);
+  return made;
+}
+
 }  // namespace atl::gateway

@@ -39,5 +39,20 @@ TEST(ClientIdentity, WhatDoesNotFitIsRefusedAndNotShown) {
   }
 }
 
+TEST(ClientIdentity, IsOneForEachVersionOfASecret) {
+  auto authority = *net::make_certificate_authority("a");
+  auto identity = *net::make_server_identity(authority, {"client.example"});
+  auto first = credential(identity.certificate_chain, identity.private_key);
+  ClientIdentities all;
+  auto made = all.of(*first);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(*all.of(*first), *made);
+  auto row = first->row;
+  ++row.version;
+  auto config = vault::parse_config(vault::write_config(first->config));
+  vault::Credential next{row, *config, vault::Locked::copy_of(first->secret.reveal())};
+  EXPECT_NE(*all.of(next), *made);
+}
+
 }  // namespace
 }  // namespace atl::gateway

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "gateway/vault/forms.h"
 
 namespace atl::gateway {
@@ -14,7 +15,7 @@ constexpr std::string_view kSecretStart = "${e2b.secrets.";
 Error unusable(std::string_view name, std::string_view why) {
   return make_error(Code::kDenied, "the credential {} of this host cannot be used: {}", name, why)
       .with_word("credential_unusable")
-      .with_hint("atoll secret ls shows what there is; nothing was sent");
+      .with_hint("atoll secret list shows what there is; nothing was sent");
 }
 
 void add_once(std::vector<vault::CredentialPtr>& list, vault::CredentialPtr one) {
@@ -81,6 +82,19 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
   return out;
 }
 
+async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(
+    Parts& parts, std::vector<vault::CredentialPtr> credentials) {
+  std::vector<vault::TokenPtr> out;
+  for (const vault::CredentialPtr& credential : credentials) {
+    vault::TokenPtr token;
+    if (vault::is_minted(credential->config.kind)) {
+      CO_TRY(token, co_await parts.minter.token(credential));
+    }
+    out.push_back(std::move(token));
+  }
+  co_return out;
+}
+
 std::vector<std::string> Injection::header_names() const {
   std::vector<std::string> out = changes.remove_headers;
   for (const vault::Setting& one : changes.headers) out.push_back(one.name);
@@ -89,14 +103,17 @@ std::vector<std::string> Injection::header_names() const {
 
 Result<Injection> make_injection(Parts& parts, const Inbound& in,
                                  std::vector<vault::CredentialPtr> credentials,
+                                 std::vector<vault::TokenPtr> tokens,
                                  const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,
                                  const http::RequestHead& request) {
   Injection out;
-  for (const vault::CredentialPtr& credential : credentials) {
-    if (vault::is_minted(credential->config.kind)) return unusable(credential->row.name, "no token yet");
-    vault::ApplyInput input{*credential, request, nullptr, body_sha256, parts.clock.now()};
+  for (std::size_t i = 0; i < credentials.size(); ++i) {
+    const vault::Credential& credential = *credentials[i];
+    vault::ApplyInput input{credential, request, tokens[i].get(), body_sha256, parts.clock.now()};
     TRY(vault::Changes changes, vault::apply(input));
     append(out.changes, std::move(changes));
+    if (!std::holds_alternative<vault::TlsClientKind>(credential.config.kind)) continue;
+    TRY(out.certificate, parts.identities.of(credential));
   }
   for (const policy::HeaderSet& header : set_headers) {
     TRY(Secret value, expand(parts, in.sandbox->tenant, header, credentials));
@@ -104,22 +121,29 @@ Result<Injection> make_injection(Parts& parts, const Inbound& in,
   }
   for (const vault::CredentialPtr& credential : credentials)
     out.id += fmt::format("{}@{} ", credential->row.id, credential->row.version);
-  if (!credentials.empty()) out.patterns = parts.patterns.of(out.id, credentials);
+  if (!credentials.empty()) out.patterns = parts.patterns.of(out.id, credentials, tokens);
   out.credentials = std::move(credentials);
+  out.tokens = std::move(tokens);
   return out;
 }
 
 std::shared_ptr<const SecretPatterns> PatternCache::of(const std::string& id,
-                                                       const std::vector<vault::CredentialPtr>& credentials) {
-  auto found = known_.find(id);
+                                                       const std::vector<vault::CredentialPtr>& credentials,
+                                                       const std::vector<vault::TokenPtr>& tokens) {
+  std::string key = id;
+  for (const vault::TokenPtr& token : tokens) {
+    if (token) key += hex_encode(sha256(token->reveal()));  // each has patterns of its own
+  }
+  auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   std::vector<SecretPatterns::Pattern> patterns;
-  for (const vault::CredentialPtr& credential : credentials) {
-    for (Secret& form : vault::forms(*credential))
-      patterns.push_back({std::move(form), fmt::format("[{} of atoll]", credential->row.name)});
+  for (std::size_t i = 0; i < credentials.size(); ++i) {
+    const vault::Locked* token = i < tokens.size() ? tokens[i].get() : nullptr;
+    for (Secret& form : vault::forms(*credentials[i], token))
+      patterns.push_back({std::move(form), fmt::format("[{} of atoll]", credentials[i]->row.name)});
   }
   if (known_.size() >= kMost) known_.clear();
-  return known_[id] = std::make_shared<const SecretPatterns>(patterns);
+  return known_[key] = std::make_shared<const SecretPatterns>(patterns);
 }
 
 }  // namespace atl::gateway

@@ -16,9 +16,11 @@ namespace atl::gateway {
 // What goes into one request. Wiped with it.
 struct Injection {
   std::vector<vault::CredentialPtr> credentials;  // that it carries, each once
+  std::vector<vault::TokenPtr> tokens;            // as of fetch_tokens(), of the first of them
   vault::Changes changes;
   std::string id;  // names them all with their versions, for the pools of connections; empty: none
-  std::shared_ptr<const SecretPatterns> patterns;  // what must not come back; null: nothing
+  std::shared_ptr<const SecretPatterns> patterns;             // what must not come back; null: nothing
+  std::shared_ptr<const net::TlsClientIdentity> certificate;  // to show to the upstream; null: none
 
   bool empty() const { return credentials.empty(); }
   // Lower-case names of the headers that it sets.
@@ -32,10 +34,16 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
                                                            const http::RequestHead& request,
                                                            const policy::RequestDecision& decision);
 
+// The tokens of those credentials that are exchanged for one, in their order, and null for the others. Waits
+// for a token endpoint when there is no good token.
+async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(Parts& parts,
+                                                               std::vector<vault::CredentialPtr> credentials);
+
 // What credentials and the headers that rules set do to `request`, as it came from the sandbox with its
 // authority made canonical. `body_sha256` as of vault::ApplyInput.
 Result<Injection> make_injection(Parts& parts, const Inbound& in,
                                  std::vector<vault::CredentialPtr> credentials,
+                                 std::vector<vault::TokenPtr> tokens,
                                  const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,
                                  const http::RequestHead& request);
 
@@ -44,7 +52,8 @@ class PatternCache {
  public:
   static constexpr std::size_t kMost = 256;
   std::shared_ptr<const SecretPatterns> of(const std::string& id,
-                                           const std::vector<vault::CredentialPtr>& credentials);
+                                           const std::vector<vault::CredentialPtr>& credentials,
+                                           const std::vector<vault::TokenPtr>& tokens);
 
  private:
   std::unordered_map<std::string, std::shared_ptr<const SecretPatterns>> known_;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/refusal.h"
+#include "gateway/token/text.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -196,12 +197,15 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
     }
     digest = hex_sha256(*run.body);
   }
-  CO_TRY(run.injection, make_injection(parts_, run.in, std::move(credentials), decision.set_headers,
-                                       std::move(digest), named));
+  CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
+  if (run.was_cut) co_return not_running("resting");  // meanwhile
+  CO_TRY(run.injection, make_injection(parts_, run.in, std::move(credentials), std::move(tokens),
+                                       decision.set_headers, std::move(digest), named));
   run.sending.injected = run.injection.header_names();
   RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
                      run.injection.empty()};
   CO_TRY(run.request, prepare_request(request, rules));
+  token::remove_tokens(run.request.headers);
   CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
   if (run.body) run.request.content_length = run.body->size();
   co_return success();
@@ -213,6 +217,7 @@ Task<> HttpFlow::forward(Running& run) {
   route.tls = origin_.secure;
   route.sandbox = upstream_key(*run.in.sandbox);
   route.credential = run.injection.id;
+  route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   route.check = check_by_policy(parts_, run.in, stream);
   run.exchange.set_idle_limit(route.limits.idle);
@@ -240,6 +245,7 @@ Task<> HttpFlow::answer(Running& run) {
     run.switching = std::move(*head);
     co_return;
   }
+  if (head->status == 401) reject_tokens(run);
   AnswerRules rules = answer_rules(run);
   std::string coding(head->headers.find("content-encoding").value_or(""));
   auto back = prepare_answer(std::move(*head), rules);
@@ -256,6 +262,14 @@ Task<> HttpFlow::answer(Running& run) {
   if (incidents > 0) {
     parts_.events.add(*run.in.sandbox, "egress.secret_in_answer", run.in.dialled.text(), run.injection.id,
                       fmt::format("{} places of an answer held a secret and were replaced", incidents));
+  }
+}
+
+// The upstream does not take them: the next request gets new ones.
+void HttpFlow::reject_tokens(const Running& run) {
+  const auto& tokens = run.injection.tokens;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i]) parts_.minter.reject(*run.injection.credentials[i], tokens[i]);
   }
 }
 

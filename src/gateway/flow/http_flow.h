@@ -45,6 +45,7 @@ class HttpFlow {
   async::Task<> answer_searched(Running& run, http::ResponseHead head, std::string coding,
                                 const AnswerRules& rules, std::size_t& incidents);
   AnswerRules answer_rules(const Running& run) const;
+  void reject_tokens(const Running& run);
   async::Task<> switch_protocol(Running& run);
   async::Task<> refuse(Running& run, const Error& error);
   async::Task<> refuse(http::Exchange& exchange, int status, policy::Refusal refusal);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "gateway/fetch/client_identity.h"
 #include "gateway/flow/authorities.h"
 #include "gateway/flow/events.h"
 #include "gateway/flow/flows.h"
@@ -11,6 +12,7 @@
 #include "gateway/sandboxes/registry.h"
 #include "gateway/tls/intercept.h"
 #include "gateway/upstream/upstream.h"
+#include "gateway/vault/minter.h"
 #include "gateway/vault/vault.h"
 
 namespace atl::gateway {
@@ -26,6 +28,8 @@ struct Parts {
   Interceptor& interceptor;
   Upstream& upstream;
   vault::Vault& vault;
+  vault::Minter& minter;
+  ClientIdentities& identities;
   PatternCache& patterns;
   Clock& clock;
 };
