@@ -206,6 +206,77 @@ def explicit_proxy_is_the_same_pipeline(stage):
     expect(not stage.outside.since(mark), f"arrived outside: {stage.outside.since(mark)}")
 
 
+SECRET = "sk-live-4242424242424242-atoll-hunt"
+
+
+def hunt(stage, sandbox, text):
+    """Where `text` is found, though it must not be: files of the instance, what its daemons logged, the sandbox."""
+    found = []
+    for folder, _, names in os.walk(stage.folder):
+        for name in names:
+            path = os.path.join(folder, name)
+            # Templates and disks are left out for their size; what is on a disk is looked for from inside.
+            if os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 64 << 20:
+                with open(path, "rb") as file:
+                    if text.encode() in file.read():
+                        found.append(path)
+    # Half of the text at a time, so that the search does not find itself.
+    half = len(text) // 2
+    inside = sandbox.run(
+        f"a={text[:half]}; b={text[half:]}; env | grep -c \"$a$b\"; "
+        'grep -rls "$a$b" /tmp /home /root /etc /run 2>/dev/null; cat /proc/[0-9]*/environ 2>/dev/null | grep -c "$a$b"; true'
+    ).stdout.decode()
+    return found + [line for line in inside.split() if line != "0"]
+
+
+@check
+def a_credential_goes_out_and_never_comes_in(stage):
+    made = stage.api.expect(
+        (201,),
+        "POST",
+        "/secrets",
+        {"name": "Example", "value": SECRET, "credential": {"type": "header", "name": "x-api-key"}},
+    ).json()
+    expect(SECRET not in json.dumps(made) and made["name"] == "example", made)
+    stage.api.expect(
+        (201,), "POST", "/v1/bindings", {"secret": "example", "host": "allowed.example.com", "path": "/paid"}
+    )
+    sandbox, mark = stage.named(), stage.outside.mark()
+    # -k: what a sandbox trusts is not what is shown here.
+    code, status, body = stage.curl(
+        sandbox, "https://allowed.example.com/paid/x", "-k", "-H", "X-Api-Key: mine", "-H", "X_Api_Key: mine"
+    )
+    expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
+    arrived = stage.outside.since(mark, "http")
+    expect(len(arrived) == 1 and arrived[0]["headers"].get("x-api-key") == SECRET, arrived)
+    expect("x_api_key" not in arrived[0]["headers"], arrived)
+    # The server sends back what it saw; the secret does not come in by that.
+    expect(SECRET not in body and "[example of atoll]" in body, body)
+    mark = stage.outside.mark()
+    for url in ("https://allowed.example.com/free", "https://a.wild.example.com/paid/x"):
+        stage.curl(sandbox, url, "-k")
+    stage.curl(sandbox, "http://allowed.example.com/paid/x")
+    leaked = [one for one in stage.outside.since(mark, "http") if SECRET in json.dumps(one)]
+    expect(not leaked, leaked)
+    expect(any("vault.db" in path for path in hunt(stage, sandbox, "allowed.example.com")), "the hunt finds nothing at all")
+    found = hunt(stage, sandbox, SECRET)
+    expect(not found, f"the secret is in {found}")
+
+
+@check
+def a_rotated_credential_counts_for_the_next_request(stage):
+    stage.api.expect((200,), "POST", "/secrets/example", {"value": SECRET[::-1]})
+    sandbox, mark = stage.named(), stage.outside.mark()
+    code, status, body = stage.curl(sandbox, "https://allowed.example.com/paid/x", "-k")
+    expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
+    expect(stage.outside.since(mark, "http")[0]["headers"].get("x-api-key") == SECRET[::-1], "the old one was sent")
+    stage.api.expect((204,), "DELETE", "/secrets/example")
+    mark = stage.outside.mark()
+    stage.curl(sandbox, "https://allowed.example.com/paid/x", "-k")
+    leaked = [one for one in stage.outside.since(mark, "http") if "x-api-key" in one["headers"]]
+    expect(not leaked, leaked)
+
+
 @check
 def goes_on_after_the_gateway_was_killed(stage):
     sandbox = stage.named()
