@@ -10,6 +10,7 @@
 #include <clocale>
 #include <cstdlib>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "sys/files.h"
@@ -41,6 +42,7 @@ constexpr std::array<Phase, 6> kPhases = {{
 }};
 
 constexpr std::size_t kMaxProgram = 256 * kMiB;
+constexpr std::size_t kStampDigits = 16;  // of a program's SHA-256
 
 // Where the jail can read and start it.
 Result<void> copy_program(const std::string& from, const std::string& to) {
@@ -120,6 +122,12 @@ Result<void> copy_folder(const Workspace& work, const std::string& folder, const
 
 }  // namespace
 
+Result<std::string> recipe_stamp(const Recipe& recipe, const std::string& interpreter) {
+  if (!recipe.interpreter) return std::string(recipe.version);
+  TRY(std::string bytes, sys::read_file(interpreter, kMaxProgram));
+  return fmt::format("{}-{}", recipe.version, hex_encode(sha256(bytes)).substr(0, kStampDigits));
+}
+
 Result<Manifest> build_recipe(const Builds& builds, const Recipe& recipe, const std::string& suite,
                               const std::string& interpreter, const Progress& progress) {
   progress(0, "preparing");
@@ -147,7 +155,7 @@ Result<Manifest> build_recipe(const Builds& builds, const Recipe& recipe, const 
   manifest.name = recipe.name;
   manifest.source = "debian";
   manifest.suite = suite;
-  manifest.recipe = recipe.version;
+  TRY(manifest.recipe, recipe_stamp(recipe, interpreter));
   manifest.memory_mb = recipe.memory_mb;
   return make_image(builds, work, std::move(manifest), progress);
 }

@@ -17,6 +17,10 @@ namespace atl::templates {
 // Called from the building thread: `percent` never falls; `text` says what is being done.
 using Progress = std::function<void(int percent, std::string_view text)>;
 
+// What a build of `recipe` has as its recipe: the version, and which program was put in, so that one with an
+// older program is out of date. Reads the program. Blocks.
+Result<std::string> recipe_stamp(const Recipe& recipe, const std::string& interpreter);
+
 // Makes a template that Atoll knows from Debian's packages: a minute or more, most of it downloading. Needs
 // root, mmdebstrap and mkfs.erofs. `interpreter`: path of the program that `recipe.interpreter` asks for.
 // Blocks.

@@ -25,6 +25,7 @@ namespace atl::templates {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -293,6 +294,33 @@ TEST(Recipe, KnowsItsSuites) {
   EXPECT_THAT(recipe_script(*find_recipe("base"), "trixie"),
               HasSubstr("debian-security trixie-security main"));
   EXPECT_THAT(recipe_script(*find_recipe("base"), "trixie"), Not(HasSubstr("@SUITE@")));
+}
+
+TEST(Recipe, PutsTheInterpreterIntoItsTemplateAlone) {
+  const Recipe* interpreter = find_recipe("code-interpreter-v1");
+  ASSERT_NE(interpreter, nullptr);
+  EXPECT_EQ(find_recipe("other"), nullptr);
+  EXPECT_THAT(recipe_script(*interpreter, "trixie"), HasSubstr("etc/atoll/start.json"));
+  EXPECT_THAT(recipe_script(*find_recipe("base"), "trixie"), Not(HasSubstr("start.json")));
+  EXPECT_THAT(recipe_command(*interpreter, "trixie", AptHost()),
+              Contains(HasSubstr("zip,python3-ipykernel,")));
+  EXPECT_THAT(recipe_command(*find_recipe("base"), "trixie", AptHost()),
+              Not(Contains(HasSubstr("ipykernel"))));
+}
+
+TEST(Recipe, IsOutOfDateWhenTheInterpreterHasChanged) {
+  const Recipe& recipe = *find_recipe("code-interpreter-v1");
+  std::string path = ::testing::TempDir() + "/atoll-stamp-" + std::to_string(::getpid());
+  auto stamp_of = [&](const std::string& program) {
+    std::ofstream(path) << program;
+    return *recipe_stamp(recipe, path);
+  };
+  std::string first = stamp_of("one");
+  EXPECT_NE(stamp_of("two"), first);
+  EXPECT_EQ(stamp_of("one"), first);
+  std::remove(path.c_str());
+  EXPECT_FALSE(recipe_stamp(recipe, path).ok());
+  EXPECT_EQ(*recipe_stamp(*find_recipe("base"), ""), find_recipe("base")->version);
 }
 
 }  // namespace

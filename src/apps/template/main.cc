@@ -145,15 +145,16 @@ Result<void> build_known_command(const Builds& builds, const Options& options, s
   if (suite != host_suite("VERSION_CODENAME=" + suite)) {
     return make_error(Code::kInvalid, "--suite must be bookworm or trixie, not '{}'", suite);
   }
+  std::string interpreter = beside_this_program("atoll-interpreter");
+  TRY(std::string stamp, recipe_stamp(*recipe, interpreter));
   for (const Manifest& manifest : builds.list()) {
-    bool current =
-        manifest.name == recipe->name && manifest.suite == suite && manifest.recipe == recipe->version;
+    bool current = manifest.name == recipe->name && manifest.suite == suite && manifest.recipe == stamp;
     if (options.fresh || !current) continue;
     report_build(options, manifest, true);
     return success();
   }
   TRY(Manifest manifest,
-      build_recipe(builds, *recipe, suite, beside_this_program("atoll-interpreter"),
+      build_recipe(builds, *recipe, suite, interpreter,
                    [&](int percent, std::string_view text) { report_progress(options, percent, text); }));
   report_build(options, manifest, false);
   return success();
