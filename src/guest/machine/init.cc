@@ -90,6 +90,19 @@ void load_modules() {
   }
 }
 
+// KERNEL: a work queue adds the port some time after its module is loaded, and its node is there a moment
+// before it can be opened (ENXIO; drivers/char/virtio_console.c, add_port).
+Result<Fd> open_channel() {
+  constexpr int kLooks = 1000, kPauseMs = 10;
+  for (int look = 1;; ++look) {
+    Result<Fd> channel = sys::open_file(kChannel, O_RDWR);
+    if (channel.ok() || look == kLooks) return channel;
+    int error = channel.error().sys_errno();
+    if (error != ENOENT && error != ENXIO) return channel;
+    ::poll(nullptr, 0, kPauseMs);
+  }
+}
+
 Result<model::MachineBoot> read_boot(int channel) {
   model::MachineBoot boot{};
   auto* at = reinterpret_cast<char*>(&boot);
@@ -307,7 +320,7 @@ Result<void> run_machine() {
   TRY_VOID(mount_on("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   TRY_VOID(mount_on("dev", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC));
   load_modules();
-  TRY(Fd channel, sys::open_file(kChannel, O_RDWR));
+  TRY(Fd channel, open_channel());
   TRY(model::MachineBoot boot, read_boot(channel.get()));
   TRY_VOID(build_root(boot));
   TRY_VOID(bring_up_network());

@@ -26,8 +26,9 @@ using sys::Fd;
 
 constexpr char kSandbox[] = "iselftestofthemicrovm";
 // Some hosts have a /dev/kvm that opens, and a kernel behind it that interprets the guest instruction by
-// instruction; others are virtual machines themselves, and slow, but KVM works.
-constexpr Millis kKvmBound{10'000};
+// instruction; others are virtual machines themselves, and slow, but KVM works. So no less than at any other
+// start.
+constexpr Millis kKvmBound = kBootBound;
 constexpr Millis kSlotBound{5'000};
 constexpr std::uint64_t kTestMemory = 128 * kMiB;
 constexpr std::uint32_t kTestProcesses = 64;

@@ -25,9 +25,9 @@ struct TestParts {
   std::string memory;  // a file that keeps the outcome until this machine boots again
   bool emulation;      // the operator allows it
 };
-// Chooses what runs the processors of guests and tells the driver: KVM where a guest answers within 10 s,
-// else emulation where it is allowed. Boots a guest once per boot of this host, machine image and permission;
-// later calls remember. Blocks while it does.
+// Chooses what runs the processors of guests and tells the driver: KVM where a guest answers within
+// kBootBound, else emulation where it is allowed. Boots a guest once per boot of this host, machine image and
+// permission; later calls remember. Blocks while it does.
 Result<Accelerator> choose_accelerator(const TestParts& parts);
 
 // How fast the time stamp counter of this host counts. Takes 20 ms.
