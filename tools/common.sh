@@ -65,6 +65,7 @@ use_own_runsc() {
 
 own_qemu_dir="$root/build/qemu"
 own_kernel_dir="$root/build/kernel"
+own_host_kernel_dir="$root/build/host-kernel"
 
 # Prepares the build tree of a preset, and builds targets in it.
 configure() {
