@@ -77,7 +77,8 @@ namespace {
 Task<Result<bool>> gather(AnswerBody& body, std::string& out) {
   std::size_t used = 0;
   while (used < kGathered && body.waiting()) {
-    out.resize(kGathered);
+    // Small at first: a stream that now waits for long would leave a large hole in the memory.
+    if (used == out.size()) out.resize(std::clamp(used * 2, kFirstStep, kGathered));
     CO_TRY(std::size_t count, co_await body.read(std::span(out).subspan(used)));
     used += count;
     if (count == 0) {
