@@ -278,6 +278,32 @@ def a_rotated_credential_counts_for_the_next_request(stage):
 
 
 @check
+def a_token_is_fetched_once_and_goes_out(stage):
+    stage.api.expect(
+        (201,),
+        "POST",
+        "/secrets",
+        {
+            "name": "tracker",
+            "value": json.dumps({"client_secret": SECRET}),
+            "credential": {"type": "oauth2", "token_url": "https://api.example.com/token", "client_id": "atoll"},
+        },
+    )
+    stage.api.expect((201,), "POST", "/v1/bindings", {"secret": "tracker", "host": "allowed.example.com"})
+    sandbox, mark = stage.named(), stage.outside.mark()
+    for _ in range(3):
+        code, status, body = stage.curl(sandbox, "https://allowed.example.com/issues", "-k")
+        expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
+        expect("minted-access-token-1" not in body, body)
+    arrived = stage.outside.since(mark, "http")
+    asked = [one for one in arrived if one["path"] == "/token"]
+    expect(len(asked) == 1 and asked[0]["body"] == "grant_type=client_credentials", asked)
+    used = [one["headers"].get("authorization") for one in arrived if one["path"] == "/issues"]
+    expect(used == ["Bearer minted-access-token-1"] * 3, used)
+    stage.api.expect((204,), "DELETE", "/secrets/tracker")
+
+
+@check
 def goes_on_after_the_gateway_was_killed(stage):
     sandbox = stage.named()
     stage.instance.gateway.kill()

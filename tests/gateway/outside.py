@@ -65,6 +65,8 @@ class Web(http.server.BaseHTTPRequestHandler):
         }
         tell(kind="http", **seen)
         text = json.dumps(seen).encode()
+        if self.path == "/token":  # of OAuth 2
+            text = json.dumps({"access_token": "minted-access-token-1", "token_type": "Bearer"}).encode()
         if self.path == "/redirect":
             self.send_response(302)
             self.send_header("location", "https://refused.example.org/stolen")
