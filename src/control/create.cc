@@ -248,11 +248,13 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
     CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, rules));
     FAULT("create.network_set");
   }
-  CO_TRY_VOID(co_await egress_.make_known(egress_facts(live->row)));
+  CO_TRY(EgressAnswer told, co_await egress_.make_known(egress_facts(live->row)));
   FAULT("create.gateway_knows");
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity = identity_of(live->row);
   identity.keep_environment = spec.keep_environment;
+  identity.authority_pem = std::move(told.authority_pem);
+  identity.authority_hash = std::move(told.authority_hash);
   identity.envs = resolved.build.envs;
   identity.known_token = resolved.memory_token;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;

@@ -44,6 +44,17 @@ json::object facts_json(const EgressFacts& facts) {
   return out;
 }
 
+EgressAnswer read_answer(const std::string& body) {
+  boost::system::error_code error;
+  json::value value = json::parse(body.empty() ? "{}" : body, error);
+  EgressAnswer out;
+  const json::value* pem = error ? nullptr : value.find_pointer("/authority/pem", error);
+  if (pem && pem->is_string()) out.authority_pem = std::string_view(pem->get_string());
+  const json::value* hash = pem ? value.find_pointer("/authority/hash", error) : nullptr;
+  if (hash && hash->is_string()) out.authority_hash = std::string_view(hash->get_string());
+  return out;
+}
+
 }  // namespace
 
 // What is about to run may send as soon as it does, so it is told as running before.
@@ -88,21 +99,21 @@ void EgressLink::gone(std::string sandbox, std::uint64_t generation) {
   enqueue({"DELETE", fmt::format("/v1/sandboxes/{}?generation={}", sandbox, generation), "", nullptr});
 }
 
-Task<Result<void>> EgressLink::make_known(EgressFacts facts) {
-  if (!connect_) co_return success();
-  auto refused = std::make_shared<std::optional<Error>>();
-  std::uint64_t number = enqueue(put(facts, refused));
+Task<Result<EgressAnswer>> EgressLink::make_known(EgressFacts facts) {
+  if (!connect_) co_return EgressAnswer{};
+  auto answer = std::make_shared<std::optional<Result<EgressAnswer>>>();
+  std::uint64_t number = enqueue(put(facts, answer));
   auto until = Steady::now() + kPatience;
   while (told_ < number && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
-  if (*refused) co_return Error(**refused);
-  if (told_ >= number) co_return success();
+  if (*answer) co_return std::move(**answer);
   co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", facts.sandbox)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
 }
 
-EgressLink::Message EgressLink::put(const EgressFacts& facts, std::shared_ptr<std::optional<Error>> refused) {
-  return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(refused)};
+EgressLink::Message EgressLink::put(const EgressFacts& facts,
+                                    std::shared_ptr<std::optional<Result<EgressAnswer>>> answer) {
+  return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(answer)};
 }
 
 Task<Result<void>> EgressLink::say(Message message) {
@@ -119,12 +130,16 @@ Task<Result<void>> EgressLink::say(Message message) {
                                        http::fetch(client_, std::move(head), message.body, kMaxAnswer));
   if (!answer) co_return std::move(answer).error();
   // What it refuses stays unknown to it, so nothing of that sandbox gets out. Others are none the worse.
-  if (answer->head.status != 204) {
+  bool taken = answer->head.status / 100 == 2;
+  if (!taken) {
     log::error("the gateway refused what it was told", {{"request", message.method + " " + message.target},
                                                         {"status", answer->head.status},
                                                         {"answer", answer->body}});
-    if (message.refused)
-      message.refused->emplace(Code::kInvalid, "the gateway refuses the network rules: " + answer->body);
+  }
+  if (message.answer && taken) message.answer->emplace(read_answer(answer->body));
+  if (message.answer && !taken) {
+    message.answer->emplace(
+        make_error(Code::kInvalid, "the gateway refuses the network rules: {}", answer->body));
   }
   co_return success();
 }
@@ -149,8 +164,11 @@ Task<Result<void>> EgressLink::serve() {
   CO_TRY_VOID(co_await say(std::move(sync)));
   connected_ = true;
   log::info("gateway connected");
-  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(included));
-  told_ += included;
+  // Those that somebody waits for are said again by themselves: they have an answer.
+  for (; included > 0 && !queue_.front().answer; --included) {
+    queue_.pop_front();
+    ++told_;
+  }
   progress_.notify_all();
   while (!stopping_) CO_TRY_VOID(co_await say_next());
   co_return success();

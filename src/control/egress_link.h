@@ -29,6 +29,11 @@ struct EgressFacts {
   model::State state = model::State::kRunning;
   model::NetworkRules network;
 };
+// What the gateway says about a sandbox that it was told of.
+struct EgressAnswer {
+  std::string authority_pem, authority_hash;  // to be trusted inside; empty: none is needed
+};
+
 // As a row says it.
 EgressFacts egress_facts(const model::SandboxRow& row);
 
@@ -46,15 +51,15 @@ class EgressLink {
   // Tells it on, without waiting.
   void changed(EgressFacts facts);
   void gone(std::string sandbox, std::uint64_t generation);
-  // Returns when the gateway knows; kInvalid when it refuses the rules. kUnavailable, word
+  // Returns when the gateway knows, with what it says; kInvalid when it refuses the rules. kUnavailable, word
   // gateway_unavailable, when it has not heard within two seconds: nothing of the sandbox gets out until it
   // has.
-  Task<Result<void>> make_known(EgressFacts facts);
+  Task<Result<EgressAnswer>> make_known(EgressFacts facts);
 
  private:
   struct Message {
     std::string method, target, body;
-    std::shared_ptr<std::optional<Error>> refused;  // what the gateway said against it; null: nobody asks
+    std::shared_ptr<std::optional<Result<EgressAnswer>>> answer;  // what the gateway says; null: nobody asks
   };
 
   Task<> run();
@@ -62,7 +67,7 @@ class EgressLink {
   Task<Result<void>> serve();
   Task<Result<void>> say_next();
   Task<Result<void>> say(Message message);
-  static Message put(const EgressFacts& facts, std::shared_ptr<std::optional<Error>> refused);
+  static Message put(const EgressFacts& facts, std::shared_ptr<std::optional<Result<EgressAnswer>>> answer);
   std::uint64_t enqueue(Message message);
 
   http::Connector connect_;

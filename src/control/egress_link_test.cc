@@ -61,9 +61,10 @@ class EgressLinkTest : public testing::Test {
       loop.run_one_for(std::chrono::milliseconds(20));
     }
   }
-  Task<> keep(Task<Result<void>> task, std::optional<Result<void>>* out) { *out = co_await std::move(task); }
-  Result<void> know(EgressFacts one) {
-    std::optional<Result<void>> out;
+  using Answered = std::optional<Result<EgressAnswer>>;
+  Task<> keep(Task<Result<EgressAnswer>> task, Answered* out) { *out = co_await std::move(task); }
+  Result<EgressAnswer> know(EgressFacts one) {
+    Answered out;
     async::asio::co_spawn(loop, keep(link.make_known(std::move(one)), &out), async::asio::detached);
     until([&] { return out.has_value(); });
     return std::move(*out);
@@ -151,7 +152,7 @@ TEST_F(EgressLinkTest, OneRefusedSandboxDoesNotEndTheLink) {
 TEST_F(EgressLinkTest, WithoutAGatewayNothingWaits) {
   EgressLink none(loop.get_executor(), nullptr, [] { return std::vector<EgressFacts>(); });
   none.start();
-  std::optional<Result<void>> out;
+  Answered out;
   async::asio::co_spawn(loop, keep(none.make_known(facts("a", 1)), &out), async::asio::detached);
   until([&] { return out.has_value(); });
   EXPECT_TRUE(out->ok());

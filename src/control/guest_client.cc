@@ -31,6 +31,10 @@ std::string_view view_of(const model::Key32& key) {
 
 std::string init_body(const GuestIdentity& identity, const std::string& token) {
   std::string own = identity.known_token ? fmt::format(R"(,"internalToken":"{}")", token) : std::string();
+  if (!identity.authority_pem.empty()) {
+    own += fmt::format(R"(,"authority":{{"pem":{},"hash":{}}})", json_quote(identity.authority_pem),
+                       json_quote(identity.authority_hash));
+  }
   std::string envs;
   for (const auto& [key, value] : identity.envs) {
     if (!envs.empty()) envs += ',';

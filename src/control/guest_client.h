@@ -29,6 +29,7 @@ struct GuestIdentity {
   std::string user;
   std::string workdir;
   WallTime now;
+  std::string authority_pem, authority_hash;  // of the gateway, to be trusted; empty: none
   // It goes on from another's memory: the token that its guest daemon knows, in place of which it gets its
   // own.
   std::optional<model::Key32> known_token;

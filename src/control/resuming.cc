@@ -114,9 +114,14 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
-  (void)co_await egress_.make_known(egress_facts(live->row));
+  auto known = co_await egress_.make_known(egress_facts(live->row));
   if (live->ending) co_return ended_meanwhile(live->row.id);
-  auto told = co_await live->guest->init(identity_of(live->row));
+  GuestIdentity identity = identity_of(live->row);
+  if (known) {
+    identity.authority_pem = std::move(known->authority_pem);
+    identity.authority_hash = std::move(known->authority_hash);
+  }
+  auto told = co_await live->guest->init(std::move(identity));
   live->laps.lap(live->laps.guest_us);
   FAULT("resume.initialised");
   live->guest->close();

@@ -246,7 +246,9 @@ Task<Result<void>> SandboxService::enforce(LivePtr live, model::NetworkRules rul
     co_return co_await runner_.network(live->row.id, live->row.generation, rules);
   EgressFacts facts = egress_facts(live->row);
   facts.network = std::move(rules);
-  co_return co_await egress_.make_known(std::move(facts));
+  auto known = co_await egress_.make_known(std::move(facts));
+  if (!known) co_return std::move(known).error();
+  co_return success();
 }
 
 Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id,

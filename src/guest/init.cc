@@ -77,6 +77,14 @@ void write_identity(const std::string& directory, const Settings& settings) {
   }
 }
 
+// A sandbox that cannot write these files is served all the same: what the gateway opens then fails in it.
+void trust(const Authority& authority, Settings& settings) {
+  auto installed = install_authority("", authority);
+  if (!installed.ok())
+    log::warn("the gateway's authority is not trusted", {{"why", installed.error().message()}});
+  add_trust_variables(settings.environment);
+}
+
 }  // namespace
 
 Result<InitRequest> parse_init(std::string_view text) {
@@ -104,6 +112,10 @@ Result<InitRequest> parse_init(std::string_view text) {
     fields.fail("internalToken", fmt::format("must be {} hexadecimal digits", kTokenDigits));
   if (!settings.workdir.empty() && settings.workdir.front() != '/')
     fields.fail("workdir", "must be an absolute path");
+  if (auto authority = fields.object("authority")) {
+    out.authority = {authority->text("pem"), authority->text("hash")};
+    if (auto fine = check_authority(out.authority); !fine) fields.fail("authority", fine.error().message());
+  }
   if (out.host_name.size() > 64) fields.fail("hostname", "must have at most 64 characters");
   for (const auto& [name, value] : settings.environment) {
     bool bad = name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
@@ -140,6 +152,7 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
   } else {
     keep_environment(guest.options.kept_file, request->settings.environment);
   }
+  if (!request->authority.pem.empty()) trust(request->authority, request->settings);
   if (child) guest.options.internal_token = std::move(request->internal_token);
   guest.settings = std::move(request->settings);
   guest.processes.release_clocks();

@@ -6,6 +6,7 @@
 
 #include "guest/rpc.h"
 #include "guest/state.h"
+#include "guest/trust.h"
 
 namespace atl::guest {
 
@@ -15,6 +16,7 @@ struct InitRequest {
   std::string random;                   // 32 bytes for the kernel's pool
   std::string host_name;
   bool keep_environment = false;  // instead of what `settings` has
+  Authority authority;            // to be trusted; empty: none
   std::string internal_token;     // hex, its own: the one that it knows is that of its parent
 };
 Result<InitRequest> parse_init(std::string_view text);

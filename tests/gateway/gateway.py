@@ -79,6 +79,13 @@ class Stage:
     def named(self):
         return self.sandbox("named", denyOut=[ALL], allowOut=["allowed.example.com", "*.wild.example.com"])
 
+    @staticmethod
+    def until(condition, what, seconds=30):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            expect(time.monotonic() < deadline, f"{what} did not come")
+            time.sleep(0.02)
+
     def curl(self, sandbox, url, *more):
         """(exit code of curl, HTTP status, body)"""
         words = " ".join(f"'{word}'" for word in more)
@@ -275,6 +282,142 @@ def a_rotated_credential_counts_for_the_next_request(stage):
     stage.curl(sandbox, "https://allowed.example.com/paid/x", "-k")
     leaked = [one for one in stage.outside.since(mark, "http") if "x-api-key" in one["headers"]]
     expect(not leaked, leaked)
+
+
+KEY = "sk-live-4f9a1b7e6c2d4a8891aa72f0c3d1e5b9"
+
+
+def make_credential(stage):
+    """A secret of the first tenant that the gateway puts into requests to api.example.com, for all its sandboxes."""
+    if "credential" in stage.sandboxes:
+        return
+    secret = {"name": "api-key", "value": KEY, "credential": {"type": "header", "name": "x-api-key"}}
+    stage.api.expect((201,), "POST", "/secrets", secret)
+    stage.api.expect((201,), "POST", "/v1/bindings", {"secret": "api-key", "host": "api.example.com"})
+    # Made after the binding: it trusts the authority with which its connections are opened.
+    stage.sandboxes["credential"] = stage.api.create(timeout_s=900)
+
+
+@check
+def credential_is_put_in_on_the_way_out(stage):
+    make_credential(stage)
+    sandbox = stage.sandboxes["credential"]
+    mark = stage.outside.mark()
+    # No CA option: the sandbox's store has the authority. What the program sends in its place is replaced.
+    outcome = sandbox.run("curl -sS -m 10 -w ' %{http_code}' -H 'X-API-Key: mine' -H 'x-api-key: too' https://api.example.com/v1/x")
+    expect(outcome.stdout.endswith(b" 200"), f"{outcome.stdout} {outcome.stderr}")
+    (seen,) = stage.outside.since(mark, "http")
+    expect(seen["headers"].get("x-api-key") == KEY, f"outside saw {seen['headers']}")
+    expect(KEY.encode() not in outcome.stdout, "the echo brought the secret in")
+    expect(b"[api-key of atoll]" in outcome.stdout, outcome.stdout)
+    expect("session=1" not in outcome.stdout.decode(), "a cookie of a brokered host came in")
+
+
+@check
+def credential_goes_nowhere_else(stage):
+    make_credential(stage)
+    sandbox = stage.sandboxes["credential"]
+    sandbox.write("/tmp/ca.pem", stage.ca)
+    mark = stage.outside.mark()
+    for url in (
+        "https://allowed.example.com/x",
+        "http://api.example.com/x",
+        "https://api.example.com:443/redirect",
+    ):
+        sandbox.run(f"curl -sSL -m 10 --cacert /tmp/ca.pem {url}; curl -sSL -m 10 {url}")
+    for seen in stage.outside.since(mark, "http"):
+        to = seen["headers"]["host"]
+        leaked = KEY in json.dumps(seen)
+        expect(not leaked or (to == "api.example.com" and seen["tls"]), f"the secret went to {to}: {seen}")
+
+
+@check
+def tools_reach_a_brokered_host_without_configuration(stage):
+    make_credential(stage)
+    sandbox = stage.sandboxes["credential"]
+    for name, command in (
+        ("curl", "curl -sS -m 20 https://api.example.com/t"),
+        ("python urllib", "python3 -c \"import urllib.request as u; print(u.urlopen('https://api.example.com/t').read())\""),
+        ("node fetch", "node -e \"fetch('https://api.example.com/t').then(r => r.text()).then(console.log)\""),
+        ("git", "git ls-remote https://api.example.com/t 2>&1; true"),
+    ):
+        mark = stage.outside.mark()
+        outcome = sandbox.run(command)
+        arrived = stage.outside.since(mark, "http")
+        expect(arrived, f"{name}: nothing arrived: {outcome.stdout} {outcome.stderr}")
+        expect(all(seen["headers"].get("x-api-key") == KEY for seen in arrived), f"{name}: {arrived}")
+
+
+@check
+def header_rules_of_the_create_set_headers_with_secrets(stage):
+    make_credential(stage)
+    rules = {"allowed.example.com": [{"transform": {"headers": {"authorization": "Bearer ${e2b.secrets.api-key}"}}}]}
+    sandbox = stage.api.create(timeout_s=900, network={"rules": rules})
+    try:
+        mark = stage.outside.mark()
+        outcome = sandbox.run("curl -sS -m 10 -H 'Authorization: mine' https://allowed.example.com/r")
+        (seen,) = stage.outside.since(mark, "http") or [None]
+        expect(seen and seen["headers"].get("authorization") == "Bearer " + KEY, f"{seen} {outcome.stderr}")
+        expect(KEY.encode() not in outcome.stdout, "the echo brought the secret in")
+    finally:
+        sandbox.kill()
+
+
+@check
+def secret_is_nowhere_but_in_the_vault(stage):
+    make_credential(stage)
+    sandbox = stage.sandboxes["credential"]
+    sandbox.run("curl -sS -m 10 https://api.example.com/again >/tmp/answer")
+    half = KEY[8:]
+    inside = sandbox.run(
+        "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; "
+        f"grep -rlF {half} /etc /home /tmp /root /run /var /usr/local 2>/dev/null; echo done",
+        user="root",
+    )
+    # The command line of the search itself names what it searches.
+    lines = [line for line in inside.stdout.split(b"\0") if half.encode() in line and b"grep -rlF" not in line]
+    expect(not lines, f"inside: {lines[:3]}")
+    for name in ("gateway.log", "control.log", "runner.log"):
+        with open(f"{stage.folder}/{name}", "rb") as log:
+            expect(half.encode() not in log.read(), name)
+    for folder, _, files in os.walk(stage.folder + "/data"):
+        if "/templates" in folder or "/disks" in folder:
+            continue
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                expect(half.encode() not in file.read(), f"{folder}/{name}")
+
+
+@check
+def paused_sandbox_sends_nothing_and_goes_on(stage):
+    sandbox = stage.api.create(timeout_s=900)
+    try:
+        mark = stage.outside.mark()
+        sandbox.background("while true; do curl -s -m 5 http://allowed.example.com/tick; sleep 0.1; done")
+        stage.until(lambda: stage.outside.since(mark, "http"), "the first request")
+        stage.api.expect((204,), "POST", f"/sandboxes/{sandbox.id}/pause")
+        mark = stage.outside.mark()
+        stage.api.expect((200, 201), "POST", f"/sandboxes/{sandbox.id}/resume", {"timeout": 900})
+        stage.until(lambda: stage.outside.since(mark, "http"), "a request after the resume")
+    finally:
+        sandbox.kill()
+
+
+@check
+def rules_change_while_it_runs_and_cut_what_is_open(stage):
+    sandbox = stage.api.create(timeout_s=900)
+    try:
+        sandbox.background(
+            "python3 -c \"import socket; s=socket.create_connection(('allowed.example.com', %d)); s.recv(9); "
+            "open('/tmp/up','w'); print(repr(s.recv(99))); open('/tmp/end','w')\" 2>/tmp/err; touch /tmp/end" % GREETER_PORT
+        )
+        stage.until(lambda: sandbox.read("/tmp/up").status == 200, "the connection")
+        stage.api.expect((200, 204), "PUT", f"/sandboxes/{sandbox.id}/network", {"denyOut": [ALL]})
+        stage.until(lambda: sandbox.read("/tmp/end").status == 200, "the end of the connection")
+        code, status, _ = stage.curl(sandbox, "http://11.0.0.10/")
+        expect(code != 0 or status == 403, f"curl {code}, HTTP {status}")
+    finally:
+        sandbox.kill()
 
 
 @check

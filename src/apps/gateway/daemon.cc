@@ -27,7 +27,22 @@ Result<std::string> read_ca(const std::string& file) {
 Daemon::Daemon(Options options)
     : options_(std::move(options)),
       events_(system_clock()),
-      feed_(registry_, [](const boost::json::object& network) { return gateway::compile_network(network); }) {
+      feed_(
+          registry_, [](const boost::json::object& network) { return gateway::compile_network(network); },
+          [this](const gateway::Sandbox& sandbox) { return describe(sandbox); }) {}
+
+// What the sandbox must trust, where its connections may have to be opened.
+boost::json::object Daemon::describe(const gateway::Sandbox& sandbox) {
+  boost::json::object out;
+  if (!gateway::opens_tls(*vault_, sandbox)) return out;
+  auto authority = authorities_->of(sandbox.id);
+  if (authority) {
+    out["authority"] = boost::json::object{{"pem", (*authority)->certificate_pem()},
+                                           {"hash", (*authority)->subject_hash()}};
+  } else {
+    log::error("no certificate authority for a sandbox", {{"what", authority.error().message()}});
+  }
+  return out;
 }
 
 Result<void> Daemon::open() {

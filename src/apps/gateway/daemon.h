@@ -32,6 +32,7 @@ class Daemon {
   Result<void> open_upstream();
   Task<> main_task();
   Task<> handle(http::Exchange& exchange);
+  boost::json::object describe(const gateway::Sandbox& sandbox);
 
   Options options_;
   async::asio::io_context io_{1};

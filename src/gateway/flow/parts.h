@@ -48,6 +48,9 @@ policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream strea
 // What may be dialled for this connection, by the policy that is in force when it is asked.
 AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream);
 
+// True when TLS connections of this sandbox may have to be opened: it must then trust its authority.
+bool opens_tls(const vault::Vault& vault, const Sandbox& sandbox);
+
 // Under which the upstream side keeps connections of a sandbox.
 std::string upstream_key(const Sandbox& sandbox);
 

@@ -374,4 +374,11 @@ Explanation Policy::explain(const RequestFacts& facts) const {
   return out;
 }
 
+bool Policy::may_inspect() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    const Rule& rule = entry.rule;
+    return rule.action == Action::kAsk || rule.changes_requests() || rule.judges_requests();
+  });
+}
+
 }  // namespace atl::gateway::policy

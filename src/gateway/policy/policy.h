@@ -123,6 +123,9 @@ class Policy {
   // The whole of request(), rule by rule. Slow.
   Explanation explain(const RequestFacts& facts) const;
 
+  // True when some connection may have to be opened to judge or change what is in it.
+  bool may_inspect() const;
+
   const std::vector<UdpBlock>& udp() const { return udp_; }
   // Things that its author probably did not mean, as sentences.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -78,28 +78,30 @@ Result<void> Feed::sync(const json::object& body) {
   return success();
 }
 
-Task<Result<void>> Feed::take(http::Exchange& exchange) {
+Task<Result<std::string>> Feed::take(http::Exchange& exchange) {
   const http::RequestHead& request = exchange.request();
   std::string method = request.method, path(request.path());
-  if (method == "POST" && path == "/v1/alive") co_return success();
+  if (method == "POST" && path == "/v1/alive") co_return std::string();
   if (method == "POST" && path == "/v1/sync") {
     CO_TRY(json::object body, co_await read_object(exchange));
-    co_return sync(body);
+    CO_TRY_VOID(sync(body));
+    co_return std::string();
   }
   if (path.starts_with(kSandboxes)) {
     std::string id = path.substr(kSandboxes.size());
     if (method == "PUT") {
       CO_TRY(json::object body, co_await read_object(exchange));
       CO_TRY(Sandbox sandbox, read_sandbox(std::move(id), body));
+      json::object answer = describe_(sandbox);
       registry_.put(std::move(sandbox));
-      co_return success();
+      co_return json::serialize(answer);
     }
     if (method == "DELETE") {
       CO_TRY(auto query, http::parse_query(request.query()));
       auto generation = parse_number<std::uint64_t>(http::query_value(query, "generation").value_or(""));
       if (!generation) co_return make_error(Code::kInvalid, "generation: a number is required");
       registry_.remove(id, *generation);
-      co_return success();
+      co_return std::string();
     }
   }
   co_return make_error(Code::kNotFound, "{} {} is not something that control says", method, path);
@@ -109,7 +111,8 @@ Task<> Feed::handle(http::Exchange& exchange) {
   auto taken = co_await take(exchange);
   if (taken.ok()) {
     registry_.heard();
-    (void)co_await exchange.respond(head(204), "");
+    int status = taken->empty() ? 204 : 200;
+    (void)co_await exchange.respond(head(status), std::move(*taken));
     co_return;
   }
   int status = http_status(taken.error().code());

@@ -4,6 +4,7 @@
 //
 //   POST   /v1/sync                      {"sandboxes": [...]}: these and no others
 //   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network"}
+//                                        200 {"authority": {"pem", "hash"}}, when it must trust one
 //   DELETE /v1/sandboxes/{id}?generation=N
 //   POST   /v1/alive                     nothing has changed
 //
@@ -26,18 +27,23 @@ using CompilePolicy =
 // The server's side. Use from one loop.
 class Feed {
  public:
-  Feed(Registry& registry, CompilePolicy compile) : registry_(registry), compile_(std::move(compile)) {}
+  // `describe`: what control must know of a sandbox, the answer to its PUT.
+  using Describe = std::function<boost::json::object(const Sandbox&)>;
+  Feed(Registry& registry, CompilePolicy compile, Describe describe)
+      : registry_(registry), compile_(std::move(compile)), describe_(std::move(describe)) {}
 
   // Answers one request. What cannot be read changes nothing: 400 with the reason.
   async::Task<> handle(http::Exchange& exchange);
 
  private:
-  async::Task<Result<void>> take(http::Exchange& exchange);
+  // The answer's body; empty where there is nothing to say.
+  async::Task<Result<std::string>> take(http::Exchange& exchange);
   Result<void> sync(const boost::json::object& body);
   Result<Sandbox> read_sandbox(std::string id, const boost::json::object& body) const;
 
   Registry& registry_;
   CompilePolicy compile_;
+  Describe describe_;
 };
 
 }  // namespace atl::gateway

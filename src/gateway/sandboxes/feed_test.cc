@@ -60,10 +60,12 @@ class FeedTest : public testing::Test {
   http::ServerLimits limits;
   Registry registry;
   bool compiles = true;
-  Feed feed{registry, [this](const boost::json::object&) -> Result<std::shared_ptr<const policy::Policy>> {
+  Feed feed{registry,
+            [this](const boost::json::object&) -> Result<std::shared_ptr<const policy::Policy>> {
               if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
               return std::shared_ptr<const policy::Policy>();
-            }};
+            },
+            [](const Sandbox& sandbox) { return boost::json::object{{"told", sandbox.id}}; }};
   std::shared_ptr<http::Client> client = http::make_client([this] { return dial(); });
   bool done = false;
   int status = 0;
@@ -71,7 +73,8 @@ class FeedTest : public testing::Test {
 };
 
 TEST_F(FeedTest, KnowsWhatItWasTold) {
-  EXPECT_EQ(say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts()), 204);
+  EXPECT_EQ(say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts()), 200);
+  EXPECT_EQ(text, fmt::format(R"({{"told":"{}"}})", kId));
   ASSERT_NE(registry.by_slot(5), nullptr);
   EXPECT_EQ(registry.by_slot(5)->id, kId);
   EXPECT_EQ(registry.by_slot(5)->generation, 2u);
@@ -110,7 +113,7 @@ TEST_F(FeedTest, RefusesWhatItCannotReadAndSaysWhat) {
 
 TEST_F(FeedTest, PolicyThatDoesNotCompileLeavesTheOldOne) {
   std::string path = fmt::format("/v1/sandboxes/{}", kId);
-  EXPECT_EQ(say("PUT", path, facts()), 204);
+  EXPECT_EQ(say("PUT", path, facts()), 200);
   SandboxPtr before = registry.find(kId);
   compiles = false;
   EXPECT_EQ(say("PUT", path, facts()), 400);

@@ -173,4 +173,8 @@ Result<std::shared_ptr<X509>> CertificateAuthority::sign_leaf(const std::string&
   return std::shared_ptr<X509>(std::move(made));
 }
 
+std::string CertificateAuthority::subject_hash() const {
+  return fmt::format("{:08x}", X509_subject_name_hash(certificate_.get()));
+}
+
 }  // namespace atl::gateway

@@ -30,6 +30,8 @@ class CertificateAuthority {
 
   // The certificate in PEM, for the sandbox's trust store.
   const std::string& certificate_pem() const { return pem_; }
+  // The name by which OpenSSL finds it in a folder: eight hexadecimal digits (X509_NAME_hash(3)).
+  std::string subject_hash() const;
   WallTime ends() const { return ends_; }
   // A certificate for `host` (canonical lower-case DNS name, or IP address with or without brackets), from
   // the cache or newly signed, good for an hour at least. All leaves have one key. kInvalid when `host` is
