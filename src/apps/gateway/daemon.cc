@@ -68,7 +68,10 @@ Result<void> Daemon::open() {
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));
   cleaner_ = registry_.on_change([this](const std::string& id) {
-    if (!registry_.find(id)) authorities_->forget(id);
+    gateway::SandboxPtr now = registry_.find(id);
+    // Kept connections were checked under rules that may be others now.
+    if (now) upstream_->forget(gateway::upstream_key(*now));
+    if (!now) authorities_->forget(id);
   });
   return daemons::confine_calls();
 }
