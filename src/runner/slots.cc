@@ -79,10 +79,12 @@ Result<void> configure_host(sys::Netlink& host, std::uint32_t number) {
 // The kernel remembers a connection for days after its sandbox. The slot's next owner would find its share
 // of connections used up, and would get what strangers still send to the last one.
 void forget_connections(std::uint32_t number) {
-  Result<void> done = sys::forget_flows(alias_address(number));
-  if (!done.ok())
-    log::warn("connections of a sandbox that is gone stay tracked",
-              {{"slot", number}, {"error", done.error().message()}});
+  // Also those of the host into the slot: what its last owner left open would count as the next one's (0093).
+  for (sys::Ipv4 source : {alias_address(number), host_address(number)}) {
+    Result<void> done = sys::forget_flows(source);
+    if (!done.ok())
+      log::warn("connections of a slot stay tracked", {{"slot", number}, {"error", done.error().message()}});
+  }
 }
 
 }  // namespace
@@ -229,6 +231,7 @@ void SlotPool::run() {
 }
 
 Result<Slot> SlotPool::build(std::uint32_t number) {
+  forget_connections(number);  // of an owner whose runner did not come back
   Slot slot;
   slot.number = number;
   LaunchOrder order{};
