@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_rest --port N --key K [--tier container] [--n 100] [--disk-n 20] [--copies 10]
+// bench_rest --port N --key K [--tier container] [--n 100] [--disk-n 20] [--copies 10] [--memory-copies 10]
 //
 // Pause and resume, in memory and on disk; the first command after a resume; a command that wakes a sandbox;
-// snapshot, and fork into ten. One after the other, each from the first byte of the request to the last of
-// the answer. Without --disk-n or --copies these parts are left out (a tier may not have them).
+// snapshot, and fork into ten, of the disk and with memory; a create that nothing waits for. One after the
+// other, each from the first byte of the request to the last of the answer. Without --disk-n or --copies
+// these parts are left out (a tier may not have them).
 #include <cstdio>
 
 #include "client.h"
@@ -59,25 +60,30 @@ void wake(bench::Client& client, const bench::Sandbox& sandbox, int rounds) {
   print("a command that wakes it", woken);
 }
 
-void snapshots(bench::Client& client, const bench::Sandbox& sandbox, int rounds) {
+const char* asked(bool memory) { return memory ? "true" : "false"; }
+
+void snapshots(bench::Client& client, const bench::Sandbox& sandbox, int rounds, bool memory) {
   bench::Samples taken;
   for (int i = 0; i < rounds; ++i) {
     Timer timer;
-    bench::Response made = client.post("/sandboxes/" + sandbox.id + "/snapshots", "{}");
+    bench::Response made = client.post("/sandboxes/" + sandbox.id + "/snapshots",
+                                       std::string(R"({"memory":)") + asked(memory) + "}");
     taken.add(timer.lap());
     expect(made, 201, "snapshot");
     std::string id = bench::json_text(made.body, "snapshotID");
     expect(client.remove("/v1/snapshots/" + id), 204, "delete snapshot");
   }
-  print("snapshot", taken);
+  print(memory ? "snapshot with memory" : "snapshot", taken);
 }
 
 // Children that have answered a command each.
-void forks(bench::Client& client, const bench::Sandbox& sandbox, int rounds) {
+void forks(bench::Client& client, const bench::Sandbox& sandbox, int rounds, bool memory) {
   bench::Samples answered, working;
   for (int i = 0; i < rounds; ++i) {
     Timer timer;
-    bench::Response made = client.post("/sandboxes/" + sandbox.id + "/fork", R"({"count":10,"timeout":600})");
+    bench::Response made =
+        client.post("/sandboxes/" + sandbox.id + "/fork",
+                    std::string(R"({"count":10,"timeout":600,"memory":)") + asked(memory) + "}");
     auto forked = timer.start;
     answered.add(timer.lap());
     expect(made, 201, "fork");
@@ -91,8 +97,23 @@ void forks(bench::Client& client, const bench::Sandbox& sandbox, int rounds) {
     working.add(bench::Clock::now() - forked);
     for (const bench::Sandbox& child : children) client.kill(child);
   }
-  print("fork into ten", answered);
-  print("fork into ten, each has run a command", working);
+  print(memory ? "fork into ten with memory" : "fork into ten", answered);
+  print(
+      memory ? "fork into ten with memory, each has run a command" : "fork into ten, each has run a command",
+      working);
+}
+
+// Of the sandbox's own kind, to the first command's result.
+void creates(bench::Client& client, const std::string& more, int rounds) {
+  bench::Samples made;
+  for (int i = 0; i < rounds; ++i) {
+    Timer timer;
+    bench::Sandbox sandbox = client.create(600, more);
+    client.run(sandbox, {"/bin/echo", "hello"});
+    made.add(timer.lap());
+    client.kill(sandbox);
+  }
+  print("first command, nothing started ahead", made);
 }
 
 }  // namespace
@@ -108,8 +129,13 @@ int main(int argc, char** argv) {
   wake(client, sandbox, options.number("n", 100));
   if (int rounds = options.number("disk-n", 0); rounds > 0) rest(client, sandbox, rounds, false);
   if (int rounds = options.number("copies", 0); rounds > 0) {
-    snapshots(client, sandbox, rounds);
-    forks(client, sandbox, rounds);
+    snapshots(client, sandbox, rounds, false);
+    forks(client, sandbox, rounds, false);
+  }
+  if (int rounds = options.number("memory-copies", 0); rounds > 0) {
+    snapshots(client, sandbox, rounds, true);
+    forks(client, sandbox, rounds, true);
+    creates(client, more, rounds * 5);
   }
   client.kill(sandbox);
   return 0;

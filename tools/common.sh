@@ -78,7 +78,10 @@ build() {
   quietly "build $preset ($# targets)" ninja -C "$root/build/$preset" "$@"
 }
 
-readonly daemons=(atoll atoll-control atoll-gateway atoll-runner atoll-guestd atoll-interpreter atoll-template atoll-vminit)
+readonly daemons=(
+  atoll atoll-control atoll-gateway atoll-runner atoll-guestd
+  atoll-interpreter atoll-template atoll-vminit atoll-qmp
+)
 
 # Names of a preset's unit test programs, as the build knows them. The preset must be configured.
 unit_test_targets() {

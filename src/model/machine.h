@@ -13,9 +13,10 @@ namespace atl::model {
 // Below the data directory. The number changes with everything here, so that an image that was made for
 // another version is not found, instead of misunderstood.
 inline constexpr char kMachineFolder[] = "machine";
-inline constexpr char kMachineImage[] = "machine-1.erofs";
+inline constexpr char kMachineImage[] = "machine-2.erofs";
 // Inside the image, which is QEMU's whole root directory.
 inline constexpr char kMachineQemu[] = "/usr/bin/qemu-system-x86_64";
+inline constexpr char kMachineMonitor[] = "/usr/bin/atoll-qmp";
 inline constexpr char kMachineFirmware[] = "/usr/share/qemu";
 inline constexpr char kMachineKernel[] = "/vmlinuz";
 inline constexpr char kMachineInitrd[] = "/initrd";
@@ -24,14 +25,44 @@ inline constexpr char kMachineInitrd[] = "/initrd";
 inline constexpr std::uint8_t kMachineMac[6] = {0x02, 0xa7, 0x01, 0x00, 0x00, 0x15};
 inline constexpr std::uint8_t kMachineGatewayMac[6] = {0x02, 0xa7, 0x01, 0x00, 0x00, 0x16};
 
-inline constexpr std::uint32_t kMachineBootMagic = 0x4843414d;  // "MACH"
+// The channel carries orders from the runner and one reply for each. The first program says once, with number
+// 0, that it is parked: ready for kBoot, with nothing in it that names a sandbox.
+inline constexpr std::uint32_t kMachineMagic = 0x4843414d;  // "MACH"
 
-// The first message on the channel, from the runner. One byte comes back when the guest daemon listens.
-struct MachineBoot {
+enum class MachineWord : std::uint32_t {
+  kBoot = 1,  // mount the disk, start the guest daemon; answered when that listens
+  kHello,     // answered at once: whoever came back from a file is there. The names are taken at kGo
+  kQuiet,     // all programs stand still and the disk is written out, until kGo; may be repeated
+  kGo,        // set the clock, feed the random numbers, take the names, and only then go on; may be repeated
+  kSync,      // write the disk out
+};
+
+// What the runner wants, with the time and random numbers of the moment.
+struct MachineOrder {
   std::uint32_t magic;
-  std::uint32_t processes;  // that may be in the guest
+  MachineWord word;
+  std::uint64_t number;  // of this order; the reply carries it
+  std::int64_t time_ms;  // since 1970
+  std::uint8_t random[32];
   std::uint64_t shm_bytes;  // of /dev/shm
+  std::uint32_t processes;  // that may be in the guest
+  std::uint32_t names;      // 1: host name, hosts, machine id are made anew on the disk
   GuestBoot guest;          // its descriptors are filled in by the guest
+};
+
+// What came of it.
+struct MachineReply {
+  std::uint32_t magic;
+  std::int32_t error;  // errno; 0: done
+  std::uint64_t number;
+};
+
+// What atoll-qmp says to its output when it has spoken with QEMU, once.
+struct MonitorReply {
+  std::uint32_t magic;
+  std::uint32_t done;           // 1: it is done
+  std::uint64_t memory_offset;  // where in the file the guest's memory begins, after a save
+  char why[240];                // where it is not, in words
 };
 
 }  // namespace atl::model

@@ -49,7 +49,7 @@ Result<void> DiskPool::start(const std::set<std::string>& keep, std::uint64_t by
   bytes_ = disk_size(bytes);
   wanted_ = ready;
   // Found by doing: without one disk nothing can start.
-  TRY(Ready first, make(bytes_, Journal::kNo));
+  TRY(Ready first, make(bytes_));
   ready_.push_back(std::move(first));
   thread_ = std::thread([this] { run(); });
   return success();
@@ -82,8 +82,8 @@ std::uint64_t DiskPool::next_number() {
   return next_++;
 }
 
-Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes, Journal journal) {
-  TRY(std::string origin, template_for(bytes, journal));
+Result<DiskPool::Ready> DiskPool::make(std::uint64_t bytes) {
+  TRY(std::string origin, template_for(bytes, Journal::kNo));
   Ready ready;
   ready.path = fmt::format("{}/ready-{}{}", directory_, next_number(), kSuffix);
   Result<void> copied = copy_sparse_file(origin, ready.path);
@@ -110,7 +110,7 @@ void DiskPool::run() {
     }
     std::uint64_t bytes = bytes_;
     lock.unlock();
-    Result<Ready> made = make(bytes, Journal::kNo);
+    Result<Ready> made = make(bytes);
     FAULT("runner.disk.after_make");
     lock.lock();
     if (!made.ok()) {
@@ -124,9 +124,9 @@ void DiskPool::run() {
   }
 }
 
-Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes, Journal journal) {
+Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes) {
   Ready ready;
-  if (journal == Journal::kNo) {
+  {
     std::lock_guard lock(mutex_);
     if (disk_size(bytes) == bytes_ && !ready_.empty()) {
       ready = std::move(ready_.front());
@@ -136,9 +136,15 @@ Result<Disk> DiskPool::lease(const std::string& sandbox, std::uint64_t bytes, Jo
     }
   }
   if (!ready.disk.mount) {
-    TRY(ready, make(disk_size(bytes), journal));
+    TRY(ready, make(disk_size(bytes)));
   }
   return name(std::move(ready), sandbox);
+}
+
+Result<Disk> DiskPool::lease_closed(const std::string& sandbox, std::uint64_t bytes) {
+  TRY(std::string origin, template_for(disk_size(bytes), Journal::kYes));
+  TRY(sys::Fd image, sys::open_file(origin, O_RDONLY));
+  return lease_closed_copy(sandbox, image.get());
 }
 
 Result<Disk> DiskPool::name(Ready ready, const std::string& sandbox) {

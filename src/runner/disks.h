@@ -41,9 +41,10 @@ class DiskPool {
   Result<void> start(const std::set<std::string>& keep, std::uint64_t bytes, std::uint32_t ready);
   void set_ready(std::uint64_t bytes, std::uint32_t count);
 
-  // A disk of this size under the sandbox's name; made on the spot when none is ready. With a journal it
-  // always is.
-  Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes, Journal journal = Journal::kNo);
+  // A disk of this size under the sandbox's name; made on the spot when none is ready.
+  Result<Disk> lease(const std::string& sandbox, std::uint64_t bytes);
+  // One with a journal, not mounted and without names, for a guest that mounts it itself.
+  Result<Disk> lease_closed(const std::string& sandbox, std::uint64_t bytes);
   // The same with the content of `image`, which has this size.
   Result<Disk> lease_copy(const std::string& sandbox, int image);
   // The same, not mounted.
@@ -66,7 +67,7 @@ class DiskPool {
     Disk disk;
   };
   void run();
-  Result<Ready> make(std::uint64_t bytes, Journal journal);
+  Result<Ready> make(std::uint64_t bytes);
   Result<Ready> copy(int image);
   Result<Disk> name(Ready ready, const std::string& sandbox);
   std::uint64_t next_number();

@@ -18,7 +18,7 @@ Result<void> Driver::still(const Running& running) {
   if (!written.ok()) TRY_VOID(resume(running));
   return written;
 }
-Result<void> Driver::save(const Running&, const std::string&) {
+Result<void> Driver::save(const Running&, const model::Limits&, const std::string&) {
   return unsupported(tier(), "memory_snapshot");
 }
 Result<Started> Driver::restore(const StartSpec&, Leases&, const std::string&, StepTimes&) {

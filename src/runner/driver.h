@@ -45,7 +45,7 @@ struct StartSpec {
   model::Limits limits;
   std::array<std::uint8_t, 32> internal_token{};
   std::uint64_t launch_id = 0;  // ours; names this start in reports of the launcher
-  bool as_child = false;        // it goes on from another's memory or disk: it gets names of its own
+  bool as_child = false;        // its disk is new, or was another's: it gets names of its own
 };
 
 // What a start may use. The service owns it and takes it back when the start fails.
@@ -63,6 +63,7 @@ struct Started {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
   sys::Fd pidfd;
+  sys::Fd log;  // of the driver's
 };
 
 // A sandbox that runs, as a driver sees it.
@@ -102,7 +103,7 @@ class Driver {
   // Stores memory and devices in `folder`, an empty directory that only root enters, in files of the driver's
   // choice, not synced. Afterwards the sandbox stands still, with everything else on its disk image, until
   // resume() or stop(). Blocking, bounded by kSaveBound. On error it runs as before.
-  virtual Result<void> save(const Running& running, const std::string& folder);
+  virtual Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder);
   // A start from what save() has put into `folder`, which was found to be whole and of runtime(); the disk is
   // the one of that moment, or its copy. What comes back stands still and has changed nothing; resume() lets
   // it go on, with the time and random numbers of its own before any program of it runs. The files stay as

@@ -16,6 +16,7 @@ enum class OrderKind : std::uint32_t {
   kGvisor = 3,     // clone a sandbox of the gvisor tier, with a network namespace of its own
   kMicrovm = 4,    // clone a sandbox of the microvm tier
   kVisit = 5,      // run one command of runsc inside a sandbox of the gvisor tier
+  kMonitor = 6,    // clone one that speaks with the monitor of a machine, and ends
 };
 
 // Descriptors of an order, in this order. Those of absent bits are left out.
@@ -45,7 +46,12 @@ enum class Passed : std::uint32_t {
   kImage,     // the disk's file, for a guest that mounts it itself
   kTemplate,  // the template's file, likewise
   kTap,       // the machine's end of its cable
-  kChannel,   // QEMU's end of the channel to the guest's first program
+  kChannel,   // where the channel to the guest's first program is accepted; of a kMonitor: the monitor
+  kQmp,       // where connections to QEMU's monitor are accepted
+  kMemory,    // a mount of the file with the memory to start from
+  kState,     // that file, to read the state of devices from; of a kMonitor: to write it
+  kAgain,     // of a kMonitor: the same file, to change it
+  kAnswer,    // of a kMonitor: where its answer goes
   kHost,      // pidfd of PID 1 of the sandbox that is visited
   kMemory0,   // mounts of files that hold memory
   kMemory1,
@@ -55,21 +61,23 @@ enum class Passed : std::uint32_t {
 };
 inline constexpr std::size_t kTaskFds = 4;
 inline constexpr std::size_t kPassedCount = static_cast<std::size_t>(Passed::kCount);
-static_assert(kPassedCount <= 32, "LaunchOrder::present has a bit for each");
+static_assert(kPassedCount <= 64, "LaunchOrder::present has a bit for each");
 
 // What the launcher is to do.
 struct LaunchOrder {
   OrderKind kind;
-  std::uint32_t present;  // bit set of Passed
+  std::uint64_t present;  // bit set of Passed
   std::uint64_t launch_id;
   std::uint32_t uid_base;
   std::uint32_t open_files;
   std::uint64_t shm_bytes;
   std::uint64_t memory_bytes;
-  std::uint32_t processors;  // of a machine
-  std::uint32_t emulated;    // 1: its processor is software
-  std::uint32_t tsc_khz;     // of this host, for an emulated one
-  std::uint32_t command;     // of a visit: gvisor::Command
+  std::uint32_t processors;     // of a machine
+  std::uint32_t emulated;       // 1: its processor is software
+  std::uint32_t tsc_khz;        // of this host, for an emulated one
+  std::uint32_t command;        // of a visit: gvisor::Command
+  std::uint32_t resumes;        // of a kMonitor: 1: to let the machine go on, 0: to save it
+  std::uint64_t memory_offset;  // in kMemory
   char hostname[24];
 };
 

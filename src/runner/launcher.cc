@@ -68,7 +68,7 @@ Result<Launcher::Launched> Launcher::exchange(int channel, const LaunchOrder& wa
   std::size_t count = 0;
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (fds[i] < 0) continue;
-    order.present |= 1u << i;
+    order.present |= std::uint64_t{1} << i;
     passed[count++] = fds[i];
   }
   TRY_VOID(sys::send_message(channel, sys::bytes_of(order), std::span<const int>(passed.data(), count)));

@@ -231,7 +231,7 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
 
   // The child must be born in the slot's network namespace: inside its user namespace it could not enter one
   // that belongs to the host's (setns(2)). runsc needs rights over its namespace, so it gets a new one.
-  bool own_network = order.kind == OrderKind::kGvisor;
+  bool own_network = order.kind == OrderKind::kGvisor || order.kind == OrderKind::kMonitor;
   if (!own_network && ::setns(fd(Passed::kNetns), CLONE_NEWNET) != 0)
     return failed(order, errno, "enter the slot");
   clone_args args{};
@@ -251,7 +251,8 @@ LaunchAnswer LauncherProcess::launch(const LaunchOrder& order, const PassedFds& 
   {
     AsOwner owner(order.uid_base);
     pid = owner.done() ? ::syscall(SYS_clone3, &args, sizeof args) : -1;
-    if (pid == 0 && own_network) gvisor::run_child(plan);
+    if (pid == 0 && order.kind == OrderKind::kGvisor) gvisor::run_child(plan);
+    if (pid == 0 && order.kind == OrderKind::kMonitor) microvm::run_monitor(plan);
     if (pid == 0 && order.kind == OrderKind::kMicrovm) microvm::run_child(plan);
     if (pid == 0) container::run_child(plan);
     error = errno;

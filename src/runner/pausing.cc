@@ -32,6 +32,14 @@ MemoryManifest manifest_of(const Record& record, const Driver& driver) {
   return manifest;
 }
 
+model::Limits limits_of(const Record& record) {
+  model::Limits limits;
+  limits.memory_bytes = record.memory_bytes;
+  limits.cpu_millis = record.cpu_millis;
+  limits.disk_bytes = record.disk_bytes;
+  return limits;
+}
+
 Result<void> Service::set_rest(Sandbox& sandbox, wire::Rest rest) {
   Record changed = sandbox.record;
   changed.rest = rest;
@@ -121,7 +129,8 @@ Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
   Running running = running_of(sandbox);
   MemoryManifest manifest = manifest_of(sandbox.record, driver);
   Result<std::string> folder = parts_.memories.begin(sandbox.id);
-  Result<void> saved = folder.ok() ? driver.save(running, *folder) : Result<void>(std::move(folder).error());
+  Result<void> saved = folder.ok() ? driver.save(running, limits_of(sandbox.record), *folder)
+                                   : Result<void>(std::move(folder).error());
   FAULT("runner.save.after_save");
   if (saved.ok()) {
     saved = parts_.memories.keep(sandbox.id, manifest);

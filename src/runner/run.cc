@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t kWorkers = 4;
 constexpr Millis kLockPatience{10'000};
-constexpr std::size_t kChannels = kWorkers + 1;  // and the slot pool
+constexpr std::size_t kChannels = kLanes * kWorkers + 1;  // and the slot pool
 
 struct Account {
   uid_t uid;
@@ -62,9 +62,11 @@ Result<void> make_directories(const Options& options) {
   TRY_VOID(sys::ensure_directory(options.data_dir + "/stored", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/snapshots", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/memory", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/prepared", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
+  TRY_VOID(sys::ensure_directory(options.run_dir + "/machines", 0700));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/builds", 0700));
   return sys::ensure_directory(options.run_dir + "/stage", 0700);
 }
@@ -162,7 +164,9 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   std::string machine = options.run_dir + "/machine";
   Result<void> mounted = microvm::mount_machine(options.data_dir, machine);
   microvm::MicrovmDriver microvm({launcher, disks, *cgroups, options.data_dir + "/templates", machine,
-                                  programs.guestd.get(), netns.get(), options.run_dir + "/microvm.log"});
+                                  microvm::machine_path(options.data_dir), programs.guestd.get(), netns.get(),
+                                  options.run_dir + "/microvm.log", options.run_dir + "/machines",
+                                  options.data_dir + "/prepared"});
   // A driver takes over what runs even where it can start nothing new.
   Service service({slots,
                    disks,

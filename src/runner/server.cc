@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -34,6 +35,20 @@ constexpr int kConnectionBuffer =
     4 << 20;  // of the socket: a thousand replies wait in it when control is busy
 
 }  // namespace
+
+Lane lane_of(std::span<const std::byte> request) {
+  wire::Header header{};
+  std::memcpy(&header, request.data(), std::min(sizeof header, request.size()));
+  auto type = static_cast<wire::Type>(header.type);
+  if (type == wire::Type::kSnapshot || type == wire::Type::kPause) return Lane::kSlow;
+  if (type != wire::Type::kStart && type != wire::Type::kResume) return Lane::kQuick;
+  wire::StartRequest start{};
+  if (request.size() != sizeof start) return Lane::kQuick;
+  std::memcpy(&start, request.data(), sizeof start);
+  bool quick =
+      start.tier == static_cast<std::uint8_t>(model::Tier::kContainer) && start.snapshot.str().empty();
+  return quick ? Lane::kQuick : Lane::kSlow;
+}
 
 std::size_t request_size(std::uint16_t type) {
   switch (static_cast<wire::Type>(type)) {
@@ -73,7 +88,7 @@ Server::~Server() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  work_.notify_all();
+  for (auto& lane : work_) lane.notify_all();
   for (std::thread& worker : workers_) worker.join();
   if (listener_) ::unlink(options_.socket.c_str());
 }
@@ -104,7 +119,9 @@ Result<void> Server::open() {
   TRY_VOID(watch(ruleset_.get(), kRuleset));
   adopted_ = service_.adopted();
   for (const auto& [launch_id, pidfd] : adopted_) TRY_VOID(watch(pidfd.get(), kAdopted + launch_id));
-  for (std::size_t i = 0; i < options_.workers; ++i) workers_.emplace_back([this] { work(); });
+  for (std::size_t i = 0; i < options_.workers; ++i) {
+    for (Lane lane : {Lane::kQuick, Lane::kSlow}) workers_.emplace_back([this, lane] { work(lane); });
+  }
   return success();
 }
 
@@ -173,13 +190,14 @@ void Server::read_request() {
 void Server::enqueue(std::span<const std::byte> bytes) {
   {
     std::lock_guard lock(mutex_);
-    if (queue_.size() < options_.max_queue) {
-      Job& job = queue_.emplace_back();
+    auto lane = static_cast<std::size_t>(lane_of(bytes));
+    if (queues_[lane].size() < options_.max_queue) {
+      Job& job = queues_[lane].emplace_back();
       job.connection = connection_;
       std::memcpy(job.bytes.data(), bytes.data(), bytes.size());
       job.size = bytes.size();
       job.arrived = Steady::now();
-      work_.notify_one();
+      work_[lane].notify_one();
       return;
     }
   }
@@ -198,13 +216,15 @@ void Server::refuse(std::span<const std::byte> bytes) {
   connection_->send(sys::bytes_of(reply));
 }
 
-void Server::work() {
+void Server::work(Lane lane) {
+  std::condition_variable& woken = work_[static_cast<std::size_t>(lane)];
+  std::deque<Job>& queue = queues_[static_cast<std::size_t>(lane)];
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    woken.wait(lock, [this, &queue] { return stop_ || !queue.empty(); });
     if (stop_) return;
-    Job job = std::move(queue_.front());
-    queue_.pop_front();
+    Job job = std::move(queue.front());
+    queue.pop_front();
     lock.unlock();
     service_.handle(std::span(job.bytes).first(job.size), job.arrived,
                     [&job](std::span<const std::byte> reply) { job.connection->send(reply); });

@@ -27,9 +27,15 @@ struct ServerOptions {
   std::string socket;
   uid_t control_uid = 0;
   gid_t control_gid = 0;
-  std::size_t workers = 4;
+  std::size_t workers = 4;       // of each lane
   std::size_t max_queue = 4096;  // requests that wait; more are answered at once with kUnavailable
 };
+
+// Requests that may take seconds have workers of their own: what a machine that boots or a disk that is
+// copied holds back is not the rest of the host.
+enum class Lane : std::size_t { kQuick, kSlow };
+Lane lane_of(std::span<const std::byte> request);
+inline constexpr std::size_t kLanes = 2;
 
 // The exact size of a request's message, 0 for a type that is no request.
 std::size_t request_size(std::uint16_t type);
@@ -70,7 +76,7 @@ class Server {
   void adopted_ended(std::uint64_t launch_id);
   void announce(const std::optional<model::wire::ExitedEvent>& event);
   void firewall_changed();
-  void work();
+  void work(Lane lane);
   void close_connection();
 
   const ServerOptions options_;
@@ -82,8 +88,8 @@ class Server {
   std::map<std::uint64_t, sys::Fd> adopted_;  // pidfds by launch id
 
   std::mutex mutex_;
-  std::condition_variable work_;
-  std::deque<Job> queue_;
+  std::array<std::condition_variable, kLanes> work_;
+  std::array<std::deque<Job>, kLanes> queues_;
   bool stop_ = false;
   std::vector<std::thread> workers_;
 };

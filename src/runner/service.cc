@@ -355,8 +355,8 @@ Result<Disk> Service::lease_disk(const wire::StartRequest& request, const Driver
     return Disk();
   }
   if (stored != nullptr) return parts_.disks.reopen(id);
-  if (snapshot.empty())
-    return parts_.disks.lease(id, request.disk_bytes, guest_disk ? Journal::kYes : Journal::kNo);
+  if (snapshot.empty() && guest_disk) return parts_.disks.lease_closed(id, request.disk_bytes);
+  if (snapshot.empty()) return parts_.disks.lease(id, request.disk_bytes);
   TRY(SnapshotStore::Opened opened, parts_.snapshots.open(snapshot));
   const SnapshotManifest& manifest = opened.manifest;
   bool fits = manifest.build.str() == request.build.str() && manifest.tier == request.tier &&

@@ -36,6 +36,7 @@ Reply finished(Reply reply, const Result<void>& result) {
 Error being_copied(const std::string& id);
 // What is said of a memory that is stored now.
 MemoryManifest manifest_of(const Record& record, const Driver& driver);
+model::Limits limits_of(const Record& record);  // those that are on record
 // What a request may ask for.
 Result<void> check(const wire::StartRequest& request);
 

@@ -37,6 +37,7 @@ struct Service::CopySource {
   bool memory;
   SnapshotManifest manifest;
   MemoryManifest memory_manifest;
+  model::Limits limits;
 };
 
 wire::SnapshotReply Service::snapshot(const wire::SnapshotRequest& request) {
@@ -100,8 +101,8 @@ Result<Service::CopySource> Service::begin_copy(const wire::SnapshotRequest& req
   manifest.tier = record.tier;
   manifest.memory = request.memory != 0 ? 1 : 0;
   sandbox.copying = true;
-  return CopySource{held.sandbox, *driver,  running_of(sandbox),         record.rest,
-                    memory,       manifest, manifest_of(record, *driver)};
+  return CopySource{held.sandbox, *driver,  running_of(sandbox),          record.rest,
+                    memory,       manifest, manifest_of(record, *driver), limits_of(record)};
 }
 
 void Service::end_copy(Sandbox& sandbox) {
@@ -122,7 +123,7 @@ Result<void> Service::come_to_rest(const CopySource& source, const SnapshotStore
   if (source.rest != wire::Rest::kRuns) return success();
   if (!source.memory) return source.driver.still(source.running);
   TRY(std::string folder, draft.memory());
-  return source.driver.save(source.running, folder);
+  return source.driver.save(source.running, source.limits, folder);
 }
 
 // What is on the disk when it stands still was put there before, so that little is left to write in that

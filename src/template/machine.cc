@@ -53,7 +53,8 @@ done
 cp "$work/atoll-vminit" "$init/init"
 chmod 755 "$init/init"
 (cd "$init" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) | gzip -1n >"$tree/initrd"
-cp "$qemu/usr/bin/qemu-system-x86_64" "$tree/usr/bin/"
+cp "$qemu/usr/bin/qemu-system-x86_64" "$work/atoll-qmp" "$tree/usr/bin/"
+chmod 755 "$tree/usr/bin/atoll-qmp"
 for file in seabios/bios-microvm.bin qemu/qboot.rom qemu/linuxboot_dma.bin; do
   target=$tree/usr/share/qemu/${file#*/}
   for share in "$qemu/usr/share" /usr/share; do
@@ -124,6 +125,7 @@ Result<MachineManifest> make_machine(const std::string& data_dir, const MachineP
   TRY(Builds builds, Builds::open(data_dir));
   TRY(Workspace work, builds.start());
   TRY_VOID(copy_file(parts.first_program, work.path() + "/atoll-vminit"));
+  TRY_VOID(copy_file(parts.monitor_program, work.path() + "/atoll-qmp"));
   MachineManifest manifest;
   Result<void> made = run_script(work.path(), parts, manifest);
   if (!made.ok()) return std::move(made).error().context("make the machine image");

@@ -17,6 +17,7 @@ struct MachineParts {
   std::string kernel_tree = "/";  // boot/vmlinuz-*, lib/modules/* (or usr/lib/modules)
   std::string qemu_tree = "/";    // usr/bin/qemu-system-x86_64, usr/share/qemu, usr/share/seabios
   std::string first_program;      // atoll-vminit
+  std::string monitor_program;    // atoll-qmp
 };
 
 // What the image is made of.

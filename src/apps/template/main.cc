@@ -186,6 +186,7 @@ Result<void> machine_command(const Options& options) {
   if (kernel != options.values.end()) parts.kernel_tree = std::filesystem::absolute(kernel->second);
   if (qemu != options.values.end()) parts.qemu_tree = std::filesystem::absolute(qemu->second);
   parts.first_program = beside_this_program("atoll-vminit");
+  parts.monitor_program = beside_this_program("atoll-qmp");
   TRY(MachineManifest manifest, make_machine(options.values.at("--data-dir"), parts));
   print_line(fmt::format("kernel {}, {}, {} MiB", manifest.kernel, printable(manifest.qemu),
                          manifest.size_bytes >> 20));

@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -28,6 +30,7 @@
 #include <utility>
 
 #include "guest/machine/network.h"
+#include "guest/machine/orders.h"
 #include "model/machine.h"
 #include "sys/fd.h"
 #include "sys/files.h"
@@ -37,10 +40,10 @@ namespace {
 
 using sys::Fd;
 
-constexpr char kChannel[] = "/dev/vport0p1";
 constexpr char kTemplate[] = "/dev/vda";
 constexpr char kDisk[] = "/dev/vdb";
 constexpr char kDaemon[] = "/dev/vdc";
+constexpr char kDiskFolder[] = "/disk";
 constexpr char kGroup[] = "/cgroup/sandbox";
 // What the guest's kernel and this program keep for themselves of the memory.
 constexpr std::uint64_t kReserve = 24ull << 20;
@@ -90,33 +93,6 @@ void load_modules() {
   }
 }
 
-// KERNEL: a work queue adds the port some time after its module is loaded, and its node is there a moment
-// before it can be opened (ENXIO; drivers/char/virtio_console.c, add_port).
-Result<Fd> open_channel() {
-  constexpr int kLooks = 1000, kPauseMs = 10;
-  for (int look = 1;; ++look) {
-    Result<Fd> channel = sys::open_file(kChannel, O_RDWR);
-    if (channel.ok() || look == kLooks) return channel;
-    int error = channel.error().sys_errno();
-    if (error != ENOENT && error != ENXIO) return channel;
-    ::poll(nullptr, 0, kPauseMs);
-  }
-}
-
-Result<model::MachineBoot> read_boot(int channel) {
-  model::MachineBoot boot{};
-  auto* at = reinterpret_cast<char*>(&boot);
-  for (std::size_t done = 0; done < sizeof boot;) {
-    ssize_t n = ::read(channel, at + done, sizeof boot - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return Error::from_errno(n < 0 ? errno : EPIPE, "read what to start");
-    done += static_cast<std::size_t>(n);
-  }
-  if (boot.magic != model::kMachineBootMagic)
-    return make_error(Code::kCorrupt, "the channel does not hold a MachineBoot");
-  return boot;
-}
-
 // The directories that are mounted on, in place of whatever else the sandbox has made of their names on a
 // disk that was used before.
 void restore_skeleton() {
@@ -126,9 +102,17 @@ void restore_skeleton() {
   }
 }
 
-Result<void> build_root(const model::MachineBoot& boot) {
-  TRY_VOID(mount_on(kTemplate, "/lower", "erofs", MS_RDONLY | MS_NODEV));
-  TRY_VOID(mount_on(kDisk, "/disk", "ext4", MS_NODEV, "noinit_itable"));
+// What the kernel has read of the disk when the machine was prepared is of another one. KERNEL: BLKFLSBUF
+// drops what is cached of a device (block/ioctl.c).
+Result<void> forget_disk() {
+  TRY(Fd device, sys::open_file(kDisk, O_RDONLY));
+  if (::ioctl(device.get(), BLKFLSBUF, 0) != 0) return Error::from_errno(errno, "forget the disk");
+  return success();
+}
+
+Result<void> build_root(const model::MachineOrder& boot) {
+  TRY_VOID(forget_disk());
+  TRY_VOID(mount_on(kDisk, kDiskFolder, "ext4", MS_NODEV, "noinit_itable"));
   restore_skeleton();
   TRY_VOID(mount_on("none", "/root", "overlay", MS_NODEV,
                     "lowerdir=/lower,upperdir=/disk/upper,workdir=/disk/work,userxattr"));
@@ -150,40 +134,36 @@ Result<void> build_root(const model::MachineBoot& boot) {
 
 // The limits of the sandbox, and a memory limit below the machine's, so that the guest's kernel ends a
 // process of the sandbox and not one of ours.
-Result<void> make_group(const model::MachineBoot& boot) {
+Result<void> make_group() {
   TRY_VOID(mount_on("none", "/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   TRY_VOID(sys::write_file("/cgroup/cgroup.subtree_control", "+memory +pids +cpu"));
   if (::mkdir(kGroup, 0755) != 0) return Error::from_errno(errno, "make the sandbox's cgroup");
   auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   std::uint64_t memory = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::string group = kGroup;
-  TRY_VOID(sys::write_file(group + "/memory.max", std::to_string(memory - std::min(kReserve, memory / 4))));
-  return sys::write_file(group + "/pids.max", std::to_string(boot.processes));
+  return sys::write_file(group + "/memory.max", std::to_string(memory - std::min(kReserve, memory / 4)));
 }
 
 // A copy in memory: what is on the device could be swapped under it by no one, but its pages would compete
 // with the sandbox's own.
-Result<Fd> take_daemon() {
+Result<void> take_daemon() {
   TRY(Fd device, sys::open_file(kDaemon, O_RDONLY));
-  {
-    TRY(Fd file, sys::open_file("/guestd", O_WRONLY | O_CREAT | O_EXCL, 0500));
-    for (;;) {
-      ssize_t n = ::sendfile(file.get(), device.get(), nullptr, 1 << 20);
-      if (n < 0) return Error::from_errno(errno, "copy the guest daemon");
-      if (n == 0) break;
-    }
+  TRY(Fd file, sys::open_file("/guestd", O_WRONLY | O_CREAT | O_EXCL, 0500));
+  for (;;) {
+    ssize_t n = ::sendfile(file.get(), device.get(), nullptr, 1 << 20);
+    if (n < 0) return Error::from_errno(errno, "copy the guest daemon");
+    if (n == 0) return success();
   }
-  return sys::open_file("/guestd", O_RDONLY);
 }
 
 struct Descriptors {
   Fd null, daemon, boot, ready, settle, events, usage, stat, cpu, group;
 };
 
-Result<void> fill_boot(model::MachineBoot& boot, Descriptors& out) {
+Result<void> fill_boot(model::MachineOrder& boot, Descriptors& out) {
   std::string group = kGroup;
   TRY(out.null, sys::open_file("/dev/null", O_RDWR));
-  TRY(out.daemon, take_daemon());
+  TRY(out.daemon, sys::open_file("/guestd", O_RDONLY));
   TRY(out.events, sys::open_file(group + "/memory.events", O_RDONLY));
   TRY(out.usage, sys::open_file(group + "/memory.current", O_RDONLY));
   TRY(out.stat, sys::open_file(group + "/memory.stat", O_RDONLY));
@@ -222,7 +202,7 @@ void drop_capabilities() {
 }
 
 // In the child, alone in its namespaces.
-[[noreturn]] void start_daemon(Descriptors& fds, const model::MachineBoot& boot) {
+[[noreturn]] void start_daemon(Descriptors& fds, const model::MachineOrder& boot) {
   ::setsid();
   check(::mount("proc", "/root/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr), "mount proc");
   check(::mount("/root/proc/sys", "/root/proc/sys", nullptr, MS_BIND, nullptr), "bind /proc/sys");
@@ -263,7 +243,7 @@ void drop_capabilities() {
   give_up("exec the guest daemon");
 }
 
-Result<pid_t> launch(Descriptors& fds, const model::MachineBoot& boot) {
+Result<pid_t> launch(Descriptors& fds, const model::MachineOrder& boot) {
   clone_args args{};
   args.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWCGROUP | CLONE_INTO_CGROUP;
   args.exit_signal = SIGCHLD;
@@ -292,54 +272,116 @@ bool settle_disk() {
   return done;
 }
 
-// Serves the guest daemon until it ends.
-void serve(pid_t daemon, Fd ready, const Fd& settle, Fd channel) {
-  bool told = false;
+// The sandbox, from its boot on.
+struct Sandbox {
+  pid_t daemon = 0;  // 0: it is not booted
+  Fd ready, settle;
+  std::uint64_t boot_number = 0;  // of the order that waits for `ready`; 0: none does
+  std::string names;              // to be taken when it goes on; empty: it keeps its own
+};
+
+std::string name_in(const model::MachineOrder& order) {
+  return std::string(order.guest.sandbox, strnlen(order.guest.sandbox, sizeof order.guest.sandbox));
+}
+
+Result<void> boot(model::MachineOrder& order, Sandbox& sandbox) {
+  freshen(order);
+  TRY_VOID(build_root(order));
+  TRY_VOID(sys::write_file(std::string(kGroup) + "/pids.max", std::to_string(order.processes)));
+  std::string name = name_in(order);
+  if (order.names != 0) TRY_VOID(take_names("/root", name));
+  if (::sethostname(name.data(), name.size()) != 0) return Error::from_errno(errno, "set the host name");
+  Descriptors fds;
+  TRY_VOID(fill_boot(order, fds));
+  int ready[2], settle[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, settle) != 0)
+    return Error::from_errno(errno, "make a pipe");
+  sandbox.ready = Fd(ready[0]);
+  sandbox.settle = Fd(settle[0]);
+  fds.ready = Fd(ready[1]);
+  fds.settle = Fd(settle[1]);
+  TRY(sandbox.daemon, launch(fds, order));
+  sandbox.boot_number = order.number;
+  return success();
+}
+
+Result<void> wake(const model::MachineOrder& order, Sandbox& sandbox) {
+  freshen(order);
+  // The disk takes what is written only now, and the programs still stand still.
+  TRY_VOID(thaw_disk(kDiskFolder));
+  if (!sandbox.names.empty()) TRY_VOID(take_names("/root", std::exchange(sandbox.names, {})));
+  return go_on(kGroup);
+}
+
+// False for one whose answer comes later.
+bool obey(model::MachineOrder& order, Sandbox& sandbox, Result<void>& result) {
+  switch (order.word) {
+    case model::MachineWord::kBoot:
+      if (sandbox.daemon != 0) {
+        result = Error::from_errno(EEXIST, "boot again");
+        return true;
+      }
+      result = boot(order, sandbox);
+      return !result.ok();
+    case model::MachineWord::kHello:
+      if (order.names != 0) sandbox.names = name_in(order);
+      return true;
+    case model::MachineWord::kQuiet: result = come_to_rest(kGroup, kDiskFolder); return true;
+    case model::MachineWord::kGo: result = wake(order, sandbox); return true;
+    case model::MachineWord::kSync: ::sync(); return true;
+    default: result = Error::from_errno(EINVAL, "an order of another version"); return true;
+  }
+}
+
+// Serves the runner, and the guest daemon until it ends.
+Result<void> serve(Channel& channel, Sandbox& sandbox) {
+  channel.answer(0, success());
   for (;;) {
-    pollfd items[] = {{told ? -1 : ready.get(), POLLIN, 0}, {settle.get(), POLLIN, 0}};
-    if (::poll(items, std::size(items), -1) < 0 && errno != EINTR) return;
+    bool booted = sandbox.daemon != 0;
+    pollfd items[] = {{channel.descriptor(), POLLIN, 0},
+                      {sandbox.boot_number != 0 ? sandbox.ready.get() : -1, POLLIN, 0},
+                      {booted ? sandbox.settle.get() : -1, POLLIN, 0}};
+    if (::poll(items, std::size(items), -1) < 0 && errno != EINTR) return Error::from_errno(errno, "poll");
     char byte;
-    if (items[0].revents != 0) {
-      if (::read(ready.get(), &byte, 1) == 1) static_cast<void>(!::write(channel.get(), "", 1));
-      told = true;
-    }
     if (items[1].revents != 0) {
-      if (::read(settle.get(), &byte, 1) <= 0) break;  // the daemon is gone
+      Result<void> ready = success();
+      if (::read(sandbox.ready.get(), &byte, 1) != 1)
+        ready = Error::from_errno(EPIPE, "the guest daemon ended");
+      channel.answer(std::exchange(sandbox.boot_number, 0), ready);
+    }
+    if (items[2].revents != 0) {
+      if (::read(sandbox.settle.get(), &byte, 1) <= 0) break;  // the daemon is gone
       byte = settle_disk() ? 0 : 1;
-      static_cast<void>(!::write(settle.get(), &byte, 1));
+      static_cast<void>(!::write(sandbox.settle.get(), &byte, 1));
+    }
+    if (items[0].revents != 0) {
+      model::MachineOrder order;
+      TRY(bool whole, channel.read(order));
+      Result<void> result = success();
+      if (whole && obey(order, sandbox, result)) channel.answer(order.number, result);
     }
   }
   int status = 0;
-  while (::waitpid(daemon, &status, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(sandbox.daemon, &status, 0) < 0 && errno == EINTR) {}
+  static_cast<void>(settle_disk());
+  return make_error(Code::kInternal, "the guest daemon has ended");
 }
 
 }  // namespace
 
+// Everything that does not depend on whose machine it is comes first: from there on copies of it are made.
 Result<void> run_machine() {
   ::umask(022);
   TRY_VOID(mount_on("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   TRY_VOID(mount_on("dev", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC));
   load_modules();
-  TRY(Fd channel, open_channel());
-  TRY(model::MachineBoot boot, read_boot(channel.get()));
-  TRY_VOID(build_root(boot));
+  TRY(Channel channel, Channel::open());
+  TRY_VOID(mount_on(kTemplate, "/lower", "erofs", MS_RDONLY | MS_NODEV));
   TRY_VOID(bring_up_network());
-  TRY_VOID(make_group(boot));
-  std::string name(boot.guest.sandbox, strnlen(boot.guest.sandbox, sizeof boot.guest.sandbox));
-  if (::sethostname(name.data(), name.size()) != 0) return Error::from_errno(errno, "set the host name");
-  Descriptors fds;
-  TRY_VOID(fill_boot(boot, fds));
-  int ready[2], settle[2];
-  if (::pipe2(ready, O_CLOEXEC) != 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, settle) != 0)
-    return Error::from_errno(errno, "make a pipe");
-  Fd ready_here(ready[0]), settle_here(settle[0]);
-  fds.ready = Fd(ready[1]);
-  fds.settle = Fd(settle[1]);
-  TRY(pid_t daemon, launch(fds, boot));
-  fds = Descriptors();
-  serve(daemon, std::move(ready_here), settle_here, std::move(channel));
-  static_cast<void>(settle_disk());
-  return make_error(Code::kInternal, "the guest daemon has ended");
+  TRY_VOID(make_group());
+  TRY_VOID(take_daemon());
+  Sandbox sandbox;
+  return serve(channel, sandbox);
 }
 
 }  // namespace atl::guest

@@ -45,7 +45,7 @@ class GvisorDriver final : public Driver {
   Result<void> resume(const Running& running) override;
   Result<void> sync(const Running& running) override;
   std::string runtime() const override { return tools_.runtime; }
-  Result<void> save(const Running& running, const std::string& folder) override;
+  Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
   Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
                           StepTimes& times) override;
   Result<void> stop(const Running& running) override;

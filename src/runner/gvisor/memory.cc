@@ -177,7 +177,7 @@ Result<void> GvisorDriver::Visit::let_go_on() {
 }
 
 // Whatever fails, the sandbox goes on: the visit sees to it, and resume() where that one was cut off.
-Result<void> GvisorDriver::save(const Running& running, const std::string& folder) {
+Result<void> GvisorDriver::save(const Running& running, const model::Limits&, const std::string& folder) {
   TRY_VOID(require_no_connections(running.slot, Steady::now() + kCloseBound));
   Result<void> saved = write_memory(running);
   if (saved.ok()) {

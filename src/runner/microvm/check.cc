@@ -79,7 +79,7 @@ Result<void> boot_one(const TestParts& parts, Leases& leases, Millis bound) {
   StartSpec spec;
   spec.sandbox = kSandbox;
   spec.limits = {kTestMemory, 1000, kTestProcesses, 1024, parts.disk_bytes};
-  TRY(leases.disk, parts.disks.lease(kSandbox, parts.disk_bytes, Journal::kYes));
+  TRY(leases.disk, parts.disks.lease_closed(kSandbox, parts.disk_bytes));
   Overhead overhead = parts.driver.overhead();
   TRY(leases.cgroup, parts.cgroups.create(kSandbox, {kTestMemory + overhead.memory_bytes, 1000,
                                                      kTestProcesses + overhead.processes}));

@@ -10,9 +10,13 @@ namespace atl::runner::microvm {
 
 // The user in the sandbox's own range that QEMU runs as: not the one that owns the namespaces.
 inline constexpr std::uint32_t kMachineUser = 1;
+// The one that reads what QEMU says.
+inline constexpr std::uint32_t kMonitorUser = 2;
 
 // Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in
 // _exit.
 [[noreturn]] void run_child(const ChildPlan& plan);
+// The same for atoll-qmp, which is in the machine image too.
+[[noreturn]] void run_monitor(const ChildPlan& plan);
 
 }  // namespace atl::runner::microvm

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/microvm/driver.h"
 
+#include <cpuid.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -14,13 +13,16 @@
 #include <cstring>
 #include <thread>
 
+#include "base/bytes.h"
+#include "base/digest.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "model/machine.h"
-#include "runner/disk_image.h"
+#include "runner/image_copy.h"
 #include "runner/microvm/child.h"
 #include "runner/microvm/link.h"
+#include "runner/microvm/monitor.h"
 #include "runner/names.h"
 #include "runner/start_parts.h"
 #include "runner/templates.h"
@@ -35,7 +37,12 @@ using model::wire::StartStep;
 using sys::Fd;
 
 constexpr std::size_t kLogBytes = 64 * 1024;
-constexpr Millis kSettleBound{5'000};
+// Emulated on a busy machine.
+constexpr Millis kGoBound{10'000};
+// Raised with every change of QEMU's arguments, or of the guest's first program, that a stored memory would
+// not survive.
+constexpr int kArguments = 2;
+constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout";
 // Below it the guest's kernel has no room for its own start.
 constexpr std::uint64_t kMinMemory = 128 * kMiB;
 constexpr std::uint32_t kMaxProcessors = 8;
@@ -63,6 +70,8 @@ Result<Fd> make_devices(std::uint32_t owner, bool kvm) {
     unsigned major, minor;
     bool wanted;
   } nodes[] = {{"null", 1, 3, true}, {"urandom", 1, 9, true}, {"kvm", 10, 232, kvm}};
+  if (Result<Fd> at = sys::open_at(dev.get(), "memory", O_WRONLY | O_CREAT | O_EXCL, 0444); !at.ok())
+    return std::move(at).error();
   for (const auto& node : nodes) {
     if (!node.wanted) continue;
     if (::mknodat(dev.get(), node.name, S_IFCHR | 0600, makedev(node.major, node.minor)) != 0 ||
@@ -73,30 +82,52 @@ Result<Fd> make_devices(std::uint32_t owner, bool kvm) {
   return dev;
 }
 
-Result<void> send_boot(int channel, const StartSpec& spec) {
-  model::MachineBoot boot{};
-  boot.magic = model::kMachineBootMagic;
-  boot.processes = spec.limits.processes;
-  boot.shm_bytes = shm_bytes(spec.limits);
-  boot.guest = guest_boot(spec);
-  if (::send(channel, &boot, sizeof boot, MSG_NOSIGNAL) != sizeof boot)
-    return Error::from_errno(errno, "tell the guest what to start");
-  return success();
+// What restore() has to know of save(), beside the memory.
+struct Layout {
+  std::uint32_t magic;
+  std::uint32_t processors;
+  std::uint64_t memory_offset;
+  std::uint64_t memory_bytes;
+};
+
+Result<Layout> read_layout(const std::string& folder) {
+  TRY(std::string bytes, sys::read_file(folder + kLayoutFile, 2 * sizeof(Layout)));
+  Layout layout{};
+  if (bytes.size() == sizeof layout) std::memcpy(&layout, bytes.data(), sizeof layout);
+  if (layout.magic == model::kMachineMagic) return layout;
+  return make_error(Code::kCorrupt, "{}{} is no layout of a memory", folder, kLayoutFile)
+      .with_word("snapshot_corrupt");
 }
 
-Result<void> wait_until_ready(int channel, Millis bound) {
-  pollfd item{channel, POLLIN, 0};
-  auto until = Steady::now() + bound;
-  int n;
-  do {
-    auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
-    n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-  } while (n < 0 && errno == EINTR);
-  if (n <= 0) return make_error(Code::kDeadline, "the guest did not answer within {} ms", bound.count());
-  char byte;
-  if (::read(channel, &byte, 1) != 1)
-    return make_error(Code::kInternal, "QEMU ended before the guest daemon listened");
-  return success();
+model::MachineOrder order_of(model::MachineWord word) {
+  model::MachineOrder order{};
+  order.word = word;
+  return order;
+}
+
+model::MachineOrder order_with_names(model::MachineWord word, const StartSpec& spec) {
+  model::MachineOrder order = order_of(word);
+  order.names = spec.as_child ? 1 : 0;
+  order.guest = guest_boot(spec);
+  return order;
+}
+
+std::string processor_name() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  char vendor[13] = {};
+  if (__get_cpuid(0, &a, &b, &c, &d) != 0) {
+    std::memcpy(vendor, &b, 4);
+    std::memcpy(vendor + 4, &d, 4);
+    std::memcpy(vendor + 8, &c, 4);
+  }
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) a = 0;
+  return fmt::format("{}-{:08x}", vendor, a);
+}
+
+std::string short_digest(int file) {
+  Result<Digest::Value> digest = digest_image(file);
+  if (!digest.ok()) return "unknown";
+  return hex_encode({reinterpret_cast<const char*>(digest->data()), 8});
 }
 
 std::uint32_t processors(const model::Limits& limits) {
@@ -106,22 +137,48 @@ std::uint32_t processors(const model::Limits& limits) {
 
 }  // namespace
 
+// From what a machine starts: its memory, or nothing.
+struct MicrovmDriver::Source {
+  std::string folder;  // empty: it boots
+  Layout layout{};
+};
+
 struct MicrovmDriver::Parts {
-  Fd machine, devices, image, tap, log;
-  std::pair<Fd, Fd> status;   // the end to read, the end to write
-  std::pair<Fd, Fd> channel;  // ours, QEMU's
+  Fd machine, devices, image, tap, log, memory, state;
+  std::pair<Fd, Fd> status;  // the end to read, the end to write
+  MachineSockets sockets;
 
   void close_theirs() {
     status.second.reset();
-    channel.second.reset();
+    sockets = {};
     tap.reset();
     image.reset();
+    memory.reset();
+    state.reset();
   }
 };
+
+MicrovmDriver::MicrovmDriver(Tools tools)
+    : tools_(std::move(tools)), links_(tools_.sockets), prepared_(tools_.prepared) {}
+
+void MicrovmDriver::use(Accelerator accelerator, std::uint32_t tsc_khz) {
+  accelerator_ = accelerator;
+  tsc_khz_ = tsc_khz;
+  if (machine_name_.empty()) {
+    Result<Fd> image = sys::open_file(tools_.machine_image, O_RDONLY);
+    machine_name_ = image.ok() ? short_digest(image->get()) : "none";
+    daemon_name_ = short_digest(tools_.guestd);
+  }
+  runtime_ = fmt::format("machine {} {} {} arguments {}", machine_name_,
+                         accelerator == Accelerator::kKvm ? "kvm" : "tcg", processor_name(), kArguments);
+}
 
 Capabilities MicrovmDriver::capabilities() const {
   Capabilities capabilities;
   capabilities.pause = tools_.cgroups.has_freeze();
+  capabilities.memory_snapshot = true;
+  capabilities.disk_snapshot = true;
+  capabilities.fork = true;
   capabilities.guest_disk = true;
   return capabilities;
 }
@@ -147,34 +204,28 @@ Result<void> MicrovmDriver::prepare(const std::string& build) {
   return image.ok() ? success() : Result<void>(std::move(image).error());
 }
 
-// The disk is unmounted here before the guest's kernel has it.
-Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases) const {
+void MicrovmDriver::forget(const std::string& build) { prepared_.forget(build); }
+
+Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases,
+                                                       const Source& source) const {
   Parts parts;
-  if (leases.disk.mount) {
-    TRY_VOID(give_identity(leases.disk, spec.sandbox));
-    leases.disk.mount.reset();
-    TRY_VOID(tools_.disks.settle(spec.sandbox, kSettleBound));
-  }
   TRY(parts.image, tools_.disks.open_image(spec.sandbox, O_RDWR));
   leases.slot.listener.reset();  // of the slot's network stack, which is only on the way here
   TRY(parts.tap, make_cable(leases.slot, tools_.host_netns));
   TRY(parts.machine, sys::clone_mount(AT_FDCWD, tools_.machine));
+  if (!source.folder.empty()) {
+    std::string file = source.folder + kMemoryFile;
+    TRY(parts.memory, sys::clone_mount(AT_FDCWD, file));
+    TRY_VOID(
+        sys::restrict_mount(parts.memory.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
+    TRY(parts.state, sys::open_file(file, O_RDONLY));
+  }
   TRY(parts.devices,
       make_devices(uid_base(leases.slot.number) + kMachineUser, accelerator_ == Accelerator::kKvm));
   TRY(parts.log, make_log());
   TRY(parts.status, make_pipe());
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return Error::from_errno(errno, "make a channel to the guest");
-  parts.channel = {Fd(ends[0]), Fd(ends[1])};
-  TRY_VOID(send_boot(parts.channel.first.get(), spec));
+  TRY(parts.sockets, links_.listen(spec.sandbox));
   return parts;
-}
-
-Result<void> MicrovmDriver::complete(Millis bound, Parts& parts, StepTimes& times) const {
-  TRY_VOID(wait_for_setup(parts.status.first.get(), times));
-  FAULT("runner.start.after_exec");
-  return wait_until_ready(parts.channel.first.get(), bound);
 }
 
 // For people. A log that cannot be kept does not change the outcome.
@@ -186,25 +237,22 @@ void MicrovmDriver::keep_log(int log) const {
   if (!kept.ok()) log::warn("what QEMU said is lost", {{"error", kept.error().message()}});
 }
 
-Result<Started> MicrovmDriver::start(const StartSpec& spec, Leases& leases, StepTimes& times) {
-  TRY(Fd lower, open_template(spec.build));
-  return start_on(lower.get(), kBootBound, spec, leases, times);
-}
-
-Result<Started> MicrovmDriver::start_on(int lower, Millis bound, const StartSpec& spec, Leases& leases,
-                                        StepTimes& times) {
+// QEMU runs when this returns, and nothing has come from its guest yet.
+Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int lower, const Source& source,
+                                      StepTimes& times) {
   if (spec.limits.memory_bytes < kMinMemory) {
     return make_error(Code::kInvalid, "tier microvm needs at least {} MiB of memory", kMinMemory / kMiB)
         .with_hint("ask for more memory, or build the template with more");
   }
   std::uint64_t begin = now_ns();
-  TRY(Parts parts, make_parts(spec, leases));
+  TRY(Parts parts, make_parts(spec, leases, source));
   LaunchOrder order{};
   order.kind = OrderKind::kMicrovm;
   order.launch_id = spec.launch_id;
   order.uid_base = uid_base(leases.slot.number);
   order.memory_bytes = spec.limits.memory_bytes;
-  order.processors = processors(spec.limits);
+  order.processors = source.folder.empty() ? processors(spec.limits) : source.layout.processors;
+  order.memory_offset = source.layout.memory_offset;
   order.emulated = accelerator_ == Accelerator::kEmulation ? 1 : 0;
   order.tsc_khz = tsc_khz_;
   PassedFds fds = passed_fds(leases);
@@ -217,27 +265,135 @@ Result<Started> MicrovmDriver::start_on(int lower, Millis bound, const StartSpec
   at(fds, Passed::kImage) = parts.image.get();
   at(fds, Passed::kTemplate) = lower;
   at(fds, Passed::kTap) = parts.tap.get();
-  at(fds, Passed::kChannel) = parts.channel.second.get();
+  at(fds, Passed::kChannel) = parts.sockets.channel.get();
+  at(fds, Passed::kQmp) = parts.sockets.qmp.get();
+  at(fds, Passed::kMemory) = parts.memory.get();
+  at(fds, Passed::kState) = parts.state.get();
   times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, tools_.launcher.order(order, fds));
   FAULT("runner.start.after_clone");
   parts.close_theirs();
   times[StartStep::kStepClone] = launched.answer.clone_us;
   times[StartStep::kStepMaps] = launched.answer.maps_us;
-
   Started started;
   started.pid = launched.answer.pid;
   started.pidfd = std::move(launched.fd);
   Result<std::uint64_t> ticks = sys::start_ticks(started.pid);
-  Result<void> ready = ticks.ok() ? complete(bound, parts, times) : std::move(ticks).error();
-  if (!ready.ok()) {
-    keep_log(parts.log.get());
-    TRY_VOID(stop({spec.sandbox, started.pid, started.pidfd.get()}));
-    return std::move(ready).error().with_hint(
-        fmt::format("what QEMU and the guest said is in {}", tools_.log_file));
+  Result<void> runs =
+      ticks.ok() ? wait_for_setup(parts.status.first.get(), times) : Result<void>(std::move(ticks).error());
+  started.log = std::move(parts.log);
+  FAULT("runner.start.after_exec");
+  if (runs.ok()) started.start_ticks = *ticks;
+  return checked(std::move(started), spec, runs);
+}
+
+// Ends what did not come to its point, and keeps what it said.
+Result<Started> MicrovmDriver::checked(Started started, const StartSpec& spec, const Result<void>& ready) {
+  if (ready.ok()) return started;
+  keep_log(started.log.get());
+  TRY_VOID(stop({spec.sandbox, started.pid, started.pidfd.get()}));
+  return Error(ready.error())
+      .with_hint(fmt::format("what QEMU and the guest said is in {}", tools_.log_file));
+}
+
+Result<void> MicrovmDriver::boot(const StartSpec& spec, Millis bound) {
+  model::MachineOrder order = order_with_names(model::MachineWord::kBoot, spec);
+  order.processes = spec.limits.processes;
+  order.shm_bytes = shm_bytes(spec.limits);
+  return links_.order(spec.sandbox, order, bound);
+}
+
+Result<Started> MicrovmDriver::start_on(int lower, Millis bound, const StartSpec& spec, Leases& leases,
+                                        StepTimes& times) {
+  auto until = Steady::now() + bound;
+  TRY(Started started, launch(spec, leases, lower, Source(), times));
+  Result<void> ready = links_.wait_until_parked(spec.sandbox, bound);
+  auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
+  if (ready.ok()) ready = boot(spec, left);
+  return checked(std::move(started), spec, ready);
+}
+
+// A copy of the prepared machine of its kind. The first of a kind prepares it on its way.
+Result<Started> MicrovmDriver::start(const StartSpec& spec, Leases& leases, StepTimes& times) {
+  TRY(Fd lower, open_template(spec.build));
+  std::string key = PreparedMachines::key_of(spec);
+  Source source;
+  source.folder = prepared_.find(spec, prepared_runtime());
+  Result<Layout> layout = source.folder.empty() ? Layout() : read_layout(source.folder);
+  if (!layout.ok()) source.folder.clear();
+  if (source.folder.empty()) return boot_new(spec, leases, lower.get(), key, times);
+  source.layout = *layout;
+  TRY(Started started, launch(spec, leases, lower.get(), source, times));
+  Result<void> ready = boot(spec, kBootBound);
+  if (!ready.ok()) prepared_.drop(key);
+  return checked(std::move(started), spec, ready);
+}
+
+Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, int lower,
+                                        const std::string& key, StepTimes& times) {
+  auto until = Steady::now() + kBootBound;
+  TRY(Started started, launch(spec, leases, lower, Source(), times));
+  Result<void> ready = links_.wait_until_parked(spec.sandbox, kBootBound);
+  std::string folder = ready.ok() ? prepared_.begin(key) : std::string();
+  bool saved = false;
+  Running running{spec.sandbox, started.pid, started.pidfd.get(), leases.slot.number};
+  if (!folder.empty()) {
+    Result<void> kept = save_stopped(running, folder, spec.limits);
+    saved = kept.ok();
+    if (!saved) log::warn("no machine was prepared", {{"why", kept.error().message()}});
+    ready = continue_machine(running);
   }
-  started.start_ticks = *ticks;
-  return started;
+  auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
+  if (ready.ok()) ready = boot(spec, left);
+  if (!folder.empty()) prepared_.finish(key, spec, prepared_runtime(), saved);
+  return checked(std::move(started), spec, ready);
+}
+
+Result<void> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
+                                         const model::Limits& limits) {
+  TRY(Fd monitor, links_.connect_monitor(running.sandbox));
+  TRY(std::uint64_t offset, save_machine(tools_.launcher, {running.slot, monitor, tools_.machine},
+                                         folder + kMemoryFile, kSaveBound));
+  Layout layout{model::kMachineMagic, processors(limits), offset, limits.memory_bytes};
+  return sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout},
+                           0600);
+}
+
+Result<void> MicrovmDriver::continue_machine(const Running& running) {
+  TRY(Fd monitor, links_.connect_monitor(running.sandbox));
+  return resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, kPauseBound);
+}
+
+// First all programs of the guest come to rest, so that none of them runs in a copy before the copy has
+// random numbers of its own; then the machine.
+Result<void> MicrovmDriver::save(const Running& running, const model::Limits& limits,
+                                 const std::string& folder) {
+  TRY_VOID(still(running));
+  FAULT("runner.save.quiet");
+  Result<void> saved = save_stopped(running, folder, limits);
+  std::lock_guard lock(mutex_);
+  if (saved.ok()) {
+    stopped_.insert(running.sandbox);
+    return saved;
+  }
+  Result<void> goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), kPauseBound);
+  if (!goes.ok())
+    log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
+  return saved;
+}
+
+Result<Started> MicrovmDriver::restore(const StartSpec& spec, Leases& leases, const std::string& folder,
+                                       StepTimes& times) {
+  TRY(Fd lower, open_template(spec.build));
+  Source source;
+  source.folder = folder;
+  TRY(source.layout, read_layout(folder));
+  if (source.layout.memory_bytes != spec.limits.memory_bytes)
+    return make_error(Code::kConflict, "the stored memory is of another size").with_word("snapshot_mismatch");
+  TRY(Started started, launch(spec, leases, lower.get(), source, times));
+  Result<void> there =
+      links_.order(spec.sandbox, order_with_names(model::MachineWord::kHello, spec), kBootBound);
+  return checked(std::move(started), spec, there);
 }
 
 Result<void> MicrovmDriver::pause(const Running& running) {
@@ -245,11 +401,36 @@ Result<void> MicrovmDriver::pause(const Running& running) {
   return freeze_processes(tools_.cgroups, running);
 }
 
+// Of one that an earlier runner has left nothing is known but that it may stand still.
 Result<void> MicrovmDriver::resume(const Running& running) {
-  return tools_.cgroups.thaw(running.sandbox, kPauseBound);
+  TRY_VOID(tools_.cgroups.thaw(running.sandbox, kPauseBound));
+  bool stopped = !links_.knows(running.sandbox);
+  {
+    std::lock_guard lock(mutex_);
+    stopped = stopped_.contains(running.sandbox) || stopped;
+  }
+  if (stopped) TRY_VOID(continue_machine(running));
+  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound));
+  std::lock_guard lock(mutex_);
+  stopped_.erase(running.sandbox);
+  return success();
 }
 
-Result<void> MicrovmDriver::stop(const Running& running) { return end_processes(tools_.cgroups, running); }
+Result<void> MicrovmDriver::sync(const Running& running) {
+  return links_.order(running.sandbox, order_of(model::MachineWord::kSync), kPauseBound);
+}
+
+Result<void> MicrovmDriver::still(const Running& running) {
+  return links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), kGoBound);
+}
+
+Result<void> MicrovmDriver::stop(const Running& running) {
+  TRY_VOID(end_processes(tools_.cgroups, running));
+  links_.drop(running.sandbox);
+  std::lock_guard lock(mutex_);
+  stopped_.erase(running.sandbox);
+  return success();
+}
 
 Result<std::array<std::uint64_t, 2>> MicrovmDriver::inspect(const Running& running) {
   TRY(Fd image, tools_.disks.open_image(running.sandbox, O_RDONLY));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "runner/disks.h"
 #include "runner/driver.h"
 #include "runner/launcher.h"
+#include "runner/microvm/machine_link.h"
+#include "runner/microvm/prepared.h"
 
 namespace atl::runner::microvm {
 
@@ -18,50 +21,73 @@ struct Tools {
   Launcher& launcher;
   DiskPool& disks;
   sys::Cgroups& cgroups;
-  std::string templates;  // the directory of builds
-  std::string machine;    // where the machine image is mounted; empty: there is none
-  int guestd;             // the guest daemon's program, which nobody can change any more
-  int host_netns;         // of the runner
-  std::string log_file;   // gets what QEMU and the guest's kernel said at the last start that failed
+  std::string templates;      // the directory of builds
+  std::string machine;        // where the machine image is mounted
+  std::string machine_image;  // its file
+  int guestd;                 // the guest daemon's program, which nobody can change any more
+  int host_netns;             // of the runner
+  std::string log_file;       // gets what QEMU and the guest's kernel said at the last start that failed
+  std::string sockets;        // a directory for those of machines
+  std::string prepared;       // a directory for machines that wait, prepared, in files (prepared.h)
 };
 
-// The microvm tier: a kernel of its own on QEMU's microvm machine (docs/decisions/0083-microvm.md). Nothing
-// that QEMU says is read here: a start has succeeded when one byte came from the guest.
+// The microvm tier: a kernel of its own on QEMU's microvm machine (docs/decisions/0083-microvm.md), whose
+// memory can lie in files (0091, 0092).
 class MicrovmDriver final : public Driver {
  public:
-  explicit MicrovmDriver(Tools tools) : tools_(std::move(tools)) {}
+  explicit MicrovmDriver(Tools tools);
 
-  // Call before anything is started.
-  void use(Accelerator accelerator, std::uint32_t tsc_khz) {
-    accelerator_ = accelerator;
-    tsc_khz_ = tsc_khz;
-  }
+  // What runs the processors, and what the machine image is: its digest. Call before anything is started.
+  void use(Accelerator accelerator, std::uint32_t tsc_khz);
 
   model::Tier tier() const override { return model::Tier::kMicrovm; }
   Capabilities capabilities() const override;
   Overhead overhead() const override;
   Result<void> prepare(const std::string& build) override;
-  void forget(const std::string&) override {}  // nothing is kept
+  // And the prepared machines of that build.
+  void forget(const std::string& build) override;
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
   Result<void> resume(const Running& running) override;
+  Result<void> sync(const Running& running) override;
+  Result<void> still(const Running& running) override;
+  std::string runtime() const override { return runtime_; }
+  Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
+  Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
+                          StepTimes& times) override;
   Result<void> stop(const Running& running) override;
   // What the disk's file takes of this host: only the guest knows how full its file system is.
   Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;
 
-  // A start whose template is the image `lower`, and whose guest has `bound` to answer.
+  // A start that takes nothing prepared and leaves nothing, whose template is the image `lower`, and whose
+  // guest has `bound` to answer.
   Result<Started> start_on(int lower, Millis bound, const StartSpec& spec, Leases& leases, StepTimes& times);
 
  private:
   struct Parts;
+  struct Source;
   Result<sys::Fd> open_template(const std::string& build) const;
-  Result<Parts> make_parts(const StartSpec& spec, Leases& leases) const;
-  Result<void> complete(Millis bound, Parts& parts, StepTimes& times) const;
+  Result<Parts> make_parts(const StartSpec& spec, Leases& leases, const Source& source) const;
+  Result<Started> launch(const StartSpec& spec, Leases& leases, int lower, const Source& source,
+                         StepTimes& times);
+  Result<Started> checked(Started started, const StartSpec& spec, const Result<void>& ready);
+  Result<Started> boot_new(const StartSpec& spec, Leases& leases, int lower, const std::string& key,
+                           StepTimes& times);
+  Result<void> boot(const StartSpec& spec, Millis bound);
+  Result<void> save_stopped(const Running& running, const std::string& folder, const model::Limits& limits);
+  Result<void> continue_machine(const Running& running);
+  // Prepared machines also hold the guest daemon.
+  std::string prepared_runtime() const { return runtime_ + " daemon " + daemon_name_; }
   void keep_log(int log) const;
 
   const Tools tools_;
+  MachineLinks links_;
+  PreparedMachines prepared_;
   Accelerator accelerator_ = Accelerator::kNone;
   std::uint32_t tsc_khz_ = 0;
+  std::string machine_name_, daemon_name_, runtime_;
+  mutable std::mutex mutex_;
+  std::set<std::string> stopped_;  // sandboxes whose QEMU stands still after save()
 };
 
 // From QEMU's start to the guest daemon's answer, emulated on a busy machine. Below control's patience.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What QEMU itself has to be asked for: to write the memory of a machine out, and to let it go on. The runner
+// reads nothing of its answers: atoll-qmp does, a program without rights that is started for one question.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "runner/launcher.h"
+#include "sys/fd.h"
+
+namespace atl::runner::microvm {
+
+// Whom to ask: a machine's slot, and a connection to its monitor.
+struct Question {
+  std::uint32_t slot;
+  const sys::Fd& monitor;
+  const std::string& machine;  // where the machine image is mounted
+};
+
+// Stops the machine and writes devices and memory to the new file `path`; where in it the memory begins. On
+// error the machine runs as before. Blocking, bounded by `bound`.
+Result<std::uint64_t> save_machine(Launcher& launcher, const Question& question, const std::string& path,
+                                   Millis bound);
+// Lets a machine that was stopped go on; nothing happens to one that runs.
+Result<void> resume_machine(Launcher& launcher, const Question& question, Millis bound);
+
+}  // namespace atl::runner::microvm
