@@ -147,8 +147,9 @@ TEST_F(SecretsTest, BindingsAndAuthorizationsArePassedOn) {
 TEST_F(SecretsTest, WithoutAGatewayTheAnswerSaysSo) {
   api_.services.vault = control::VaultLink(nullptr);
   auto answer = call("POST", "/secrets", R"({"name":"a","value":"sk-live-4242424242424242"})");
-  EXPECT_EQ(answer.status, 503);
-  EXPECT_EQ(answer.word(), "gateway_unavailable");
+  EXPECT_EQ(answer.status, 501);
+  EXPECT_EQ(answer.word(), "gateway_off");
+  EXPECT_EQ(call("POST", "/secrets", "{}").status, 501);
   EXPECT_EQ(answer.text.find(kValue), std::string::npos);
   auto gone = []() -> Task<Result<net::StreamPtr>> {
     co_return make_error(Code::kUnavailable, "connect: refused");

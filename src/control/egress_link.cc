@@ -16,7 +16,7 @@ constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kAnswerLimit = std::chrono::seconds(5);
-constexpr std::size_t kMaxAnswer = 64 * 1024;
+constexpr std::size_t kMaxAnswer = 1 << 20;  // a batch of events
 
 json::array blocks(const std::vector<model::Cidr>& list) {
   json::array out;
@@ -55,6 +55,50 @@ EgressAnswer read_answer(const std::string& body) {
   return out;
 }
 
+// What a gateway tells of what happened.
+struct News {
+  std::vector<model::Event> events;
+  std::uint64_t last = 0;
+  std::uint64_t lost = 0;
+};
+
+std::string text_of(const json::object& object, const char* key) {
+  const json::value* value = object.if_contains(key);
+  return value && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+std::uint64_t number_of(const json::object& object, const char* key) {
+  const json::value* value = object.if_contains(key);
+  return value && value->is_int64() ? static_cast<std::uint64_t>(value->get_int64()) : 0;
+}
+
+model::Event read_event(const json::object& told) {
+  model::Event event;
+  event.at = WallTime{static_cast<std::int64_t>(number_of(told, "at"))};
+  event.tenant = text_of(told, "tenant");
+  event.sandbox = text_of(told, "sandbox");
+  event.type = text_of(told, "type");
+  event.message = text_of(told, "reason");
+  event.data =
+      json::serialize(json::object{{"target", text_of(told, "target")}, {"rule", text_of(told, "rule")}});
+  return event;
+}
+
+News read_news(const std::string& text) {
+  News news;
+  boost::system::error_code error;
+  json::value value = json::parse(text, error);
+  if (error || !value.is_object()) return news;
+  const json::object& object = value.get_object();
+  news.last = number_of(object, "last");
+  news.lost = number_of(object, "lost");
+  const json::value* list = object.if_contains("events");
+  for (const json::value& one : list && list->is_array() ? list->get_array() : json::array()) {
+    if (one.is_object()) news.events.push_back(read_event(one.get_object()));
+  }
+  return news;
+}
+
 }  // namespace
 
 // What is about to run may send as soon as it does, so it is told as running before.
@@ -65,9 +109,10 @@ EgressFacts egress_facts(const model::SandboxRow& row) {
 }
 
 EgressLink::EgressLink(async::Executor executor, http::Connector connect,
-                       std::function<std::vector<EgressFacts>()> all)
+                       std::function<std::vector<EgressFacts>()> all, Keep keep)
     : connect_(std::move(connect)),
       all_(std::move(all)),
+      keep_(std::move(keep)),
       work_(executor),
       progress_(executor),
       scope_(executor) {}
@@ -116,7 +161,7 @@ EgressLink::Message EgressLink::put(const EgressFacts& facts,
   return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(answer)};
 }
 
-Task<Result<void>> EgressLink::say(Message message) {
+Task<Result<std::string>> EgressLink::say(Message message) {
   http::RequestHead head;
   head.method = message.method;
   head.target = message.target;
@@ -141,7 +186,7 @@ Task<Result<void>> EgressLink::say(Message message) {
     message.answer->emplace(
         make_error(Code::kInvalid, "the gateway refuses the network rules: {}", answer->body));
   }
-  co_return success();
+  co_return std::move(answer->body);
 }
 
 Task<Result<net::StreamPtr>> EgressLink::dial_once(std::shared_ptr<bool> dialled) {
@@ -162,6 +207,7 @@ Task<Result<void>> EgressLink::serve() {
   everything["sandboxes"] = std::move(sandboxes);
   Message sync{"POST", "/v1/sync", json::serialize(everything), nullptr};
   CO_TRY_VOID(co_await say(std::move(sync)));
+  have_ = 0;
   connected_ = true;
   log::info("gateway connected");
   // Those that somebody waits for are said again by themselves: they have an answer.
@@ -176,13 +222,27 @@ Task<Result<void>> EgressLink::serve() {
 
 Task<Result<void>> EgressLink::say_next() {
   if (queue_.empty()) co_await work_.wait_until(Steady::now() + kHeartbeat);
-  Message next{"POST", "/v1/alive", "", nullptr};
-  if (queue_.empty()) co_return co_await say(std::move(next));
-  next = queue_.front();
+  if (queue_.empty()) co_return co_await ask_news();
+  Message next = queue_.front();
   CO_TRY_VOID(co_await say(std::move(next)));
   queue_.pop_front();
   ++told_;
   progress_.notify_all();
+  co_return success();
+}
+
+// The heartbeat, and what has happened for the journal.
+Task<Result<void>> EgressLink::ask_news() {
+  Message alive{"POST", fmt::format("/v1/alive?have={}", have_), "", nullptr};
+  CO_TRY(std::string text, co_await say(std::move(alive)));
+  News news = read_news(text);
+  if (news.lost > 0) log::warn("events of the gateway were lost", {{"count", news.lost}});
+  if (news.events.empty()) co_return success();
+  auto kept = co_await keep_(std::move(news.events));
+  if (kept)
+    have_ = news.last;
+  else
+    log::warn("events of the gateway were not stored", {{"why", kept.error().message()}});
   co_return success();
 }
 

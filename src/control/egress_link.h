@@ -41,8 +41,10 @@ EgressFacts egress_facts(const model::SandboxRow& row);
 class EgressLink {
  public:
   // `all` gives everything that holds a slot now.
-  EgressLink(async::Executor executor, http::Connector connect,
-             std::function<std::vector<EgressFacts>()> all);
+  // `keep` stores what the gateway tells for the journal; what it could not store is told again.
+  using Keep = std::function<Task<Result<void>>(std::vector<model::Event> events)>;
+  EgressLink(async::Executor executor, http::Connector connect, std::function<std::vector<EgressFacts>()> all,
+             Keep keep);
 
   void start();
   Task<> stop();
@@ -66,13 +68,17 @@ class EgressLink {
   Task<Result<net::StreamPtr>> dial_once(std::shared_ptr<bool> dialled);
   Task<Result<void>> serve();
   Task<Result<void>> say_next();
-  Task<Result<void>> say(Message message);
+  // The answer's body.
+  Task<Result<std::string>> say(Message message);
+  Task<Result<void>> ask_news();
   static Message put(const EgressFacts& facts, std::shared_ptr<std::optional<Result<EgressAnswer>>> answer);
   std::uint64_t enqueue(Message message);
 
   http::Connector connect_;
   std::function<std::vector<EgressFacts>()> all_;
+  Keep keep_;
   std::shared_ptr<http::Client> client_;
+  std::uint64_t have_ = 0;     // number of the last event of this gateway that was stored
   std::deque<Message> queue_;  // the first has the number told_ + 1
   std::uint64_t told_ = 0;     // how many messages the gateway has, or needs no more
   bool listening_ = false;     // what changes is queued

@@ -41,7 +41,13 @@ class EgressLinkTest : public testing::Test {
     http::ResponseHead head;
     head.status = status;
     heard.notify_all();
-    (void)co_await exchange.respond(head, "");
+    bool alive = exchange.request().target.starts_with("/v1/alive");
+    (void)co_await exchange.respond(head, alive ? std::exchange(news_text, "{}") : "");
+  }
+  Task<Result<void>> store(std::vector<model::Event> events) {
+    if (!stores) co_return make_error(Code::kNoSpace, "full");
+    for (model::Event& event : events) stored.push_back(std::move(event));
+    co_return success();
   }
   static Task<> mark(Task<> task, bool* done) {
     co_await std::move(task);
@@ -95,9 +101,13 @@ class EgressLinkTest : public testing::Test {
   std::vector<std::string> told;
   std::vector<EgressFacts> all;
   net::Stream* far_end = nullptr;
-  int status = 204;
+  int status = 200;
+  std::string news_text = "{}";
+  std::vector<model::Event> stored;
+  bool stores = true;
   bool down = false;
-  EgressLink link{loop.get_executor(), [this] { return dial(); }, [this] { return all; }};
+  EgressLink link{loop.get_executor(), [this] { return dial(); }, [this] { return all; },
+                  [this](std::vector<model::Event> events) { return store(std::move(events)); }};
 };
 
 TEST_F(EgressLinkTest, BeginsWithEverythingThenTellsChangesInOrder) {
@@ -144,13 +154,34 @@ TEST_F(EgressLinkTest, OneRefusedSandboxDoesNotEndTheLink) {
   status = 400;
   link.changed(facts("a", 1));
   until([&] { return news().size() == 2; });
-  status = 204;
+  status = 200;
   EXPECT_TRUE(know(facts("b", 2)).ok());
   EXPECT_EQ(news().size(), 3u);  // no new sync
 }
 
+TEST_F(EgressLinkTest, StoresEventsAndSaysWhichItHas) {
+  news_text = R"({"events":[{"at":5,"tenant":"t","sandbox":"a","type":"egress.denied","target":"x:1",)"
+              R"("rule":"r","reason":"no"}],"last":9,"lost":0})";
+  link.start();
+  until([&] { return stored.size() == 1; });
+  EXPECT_EQ(stored[0].type, "egress.denied");
+  EXPECT_EQ(stored[0].message, "no");
+  EXPECT_EQ(stored[0].data, R"({"target":"x:1","rule":"r"})");
+  until([&] { return told.back().starts_with("POST /v1/alive?have=9"); });
+}
+
+TEST_F(EgressLinkTest, EventsThatWereNotStoredAreAskedForAgain) {
+  stores = false;
+  news_text = R"({"events":[{"at":5,"type":"egress.denied"}],"last":9})";
+  link.start();
+  until([&] { return told.size() == 3; });
+  EXPECT_THAT(told.back(), StartsWith("POST /v1/alive?have=0"));
+}
+
 TEST_F(EgressLinkTest, WithoutAGatewayNothingWaits) {
-  EgressLink none(loop.get_executor(), nullptr, [] { return std::vector<EgressFacts>(); });
+  EgressLink none(
+      loop.get_executor(), nullptr, [] { return std::vector<EgressFacts>(); },
+      [this](std::vector<model::Event> events) { return store(std::move(events)); });
   none.start();
   Answered out;
   async::asio::co_spawn(loop, keep(none.make_known(facts("a", 1)), &out), async::asio::detached);

@@ -51,7 +51,9 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       options_(std::move(options)),
       guests_(std::move(guests)),
       runner_(executor, std::move(connect_runner)),
-      egress_(executor, options_.connect_gateway, [this] { return all_egress(); }),
+      egress_(
+          executor, options_.connect_gateway, [this] { return all_egress(); },
+          [this](std::vector<model::Event> events) { return keep_events(std::move(events)); }),
       scope_(executor),
       deadlines_changed_(executor),
       refill_(executor),
@@ -234,6 +236,14 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
   CO_TRY_VOID(std::move(saved));
   if (live->ending) co_return no_such(id);
   co_return SandboxView(live, &live->row);
+}
+
+Task<Result<void>> SandboxService::keep_events(std::vector<model::Event> events) {
+  auto job = [events = std::move(events)](store::Connection& db) -> Result<void> {
+    for (const model::Event& event : events) TRY_VOID(store::append_event(db, event));
+    return success();
+  };
+  co_return co_await db_.run(std::move(job));
 }
 
 // What of the rules is the kernel's to enforce: nothing where the gateway judges all.

@@ -202,6 +202,7 @@ class SandboxService final : public Directory {
  private:
   struct Step;  // what one transition writes; service_impl.h
   std::vector<EgressFacts> all_egress() const;
+  Task<Result<void>> keep_events(std::vector<model::Event> events);
   void tell_gateway(const Live& live, model::State state);
   model::NetworkRules kernel_rules(const model::NetworkRules& rules) const;
   Task<Result<void>> enforce(LivePtr live, model::NetworkRules rules);

@@ -20,7 +20,11 @@ Error unavailable(std::string_view why) {
 
 Task<Result<http::Answer>> VaultLink::call(std::string method, std::string tenant, std::string path,
                                            Secret body) const {
-  if (!connect_) co_return unavailable("this installation runs without one");
+  if (!connect_) {
+    co_return make_error(Code::kUnsupported, "secrets are kept by the gateway, which does not run")
+        .with_word("gateway_off")
+        .with_hint("start Atoll with it: atoll up --gateway");
+  }
   http::RequestHead head;
   head.method = std::move(method);
   head.target = fmt::format("/v1/vault/{}/{}", http::percent_encode(tenant), path);

@@ -447,6 +447,18 @@ def a_token_is_fetched_once_and_goes_out(stage):
 
 
 @check
+def refusals_are_events_of_the_sandbox(stage):
+    sandbox = stage.named()
+    stage.curl(sandbox, "https://11.0.0.20/")
+
+    def told():
+        events = stage.api.call("GET", f"/v1/events?sandbox={sandbox.id}&limit=1000").json()["events"]
+        return [one for one in events if one["type"] == "egress.denied" and one["data"]["target"] == "11.0.0.20:443"]
+
+    stage.until(told, "the event of a refusal")
+
+
+@check
 def goes_on_after_the_gateway_was_killed(stage):
     sandbox = stage.named()
     stage.instance.gateway.kill()

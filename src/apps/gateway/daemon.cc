@@ -22,6 +22,20 @@ Result<std::string> read_ca(const std::string& file) {
   return sys::read_file(file, 4 << 20);
 }
 
+boost::json::object news_json(const gateway::Events::Batch& batch) {
+  boost::json::array list;
+  for (const gateway::EgressEvent& event : batch.events) {
+    list.push_back(boost::json::object{{"at", event.at.ms},
+                                       {"tenant", event.tenant},
+                                       {"sandbox", event.sandbox},
+                                       {"type", event.type},
+                                       {"target", event.target},
+                                       {"rule", event.rule},
+                                       {"reason", event.reason}});
+  }
+  return {{"events", std::move(list)}, {"last", batch.last}, {"lost", batch.lost}};
+}
+
 }  // namespace
 
 Daemon::Daemon(Options options)
@@ -29,7 +43,8 @@ Daemon::Daemon(Options options)
       events_(system_clock()),
       feed_(
           registry_, [](const boost::json::object& network) { return gateway::compile_network(network); },
-          [this](const gateway::Sandbox& sandbox) { return describe(sandbox); }) {}
+          [this](const gateway::Sandbox& sandbox) { return describe(sandbox); },
+          [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
 
 // What the sandbox must trust, where its connections may have to be opened.
 boost::json::object Daemon::describe(const gateway::Sandbox& sandbox) {
@@ -37,8 +52,8 @@ boost::json::object Daemon::describe(const gateway::Sandbox& sandbox) {
   if (!gateway::opens_tls(*vault_, sandbox)) return out;
   auto authority = authorities_->of(sandbox.id);
   if (authority) {
-    out["authority"] = boost::json::object{{"pem", (*authority)->certificate_pem()},
-                                           {"hash", (*authority)->subject_hash()}};
+    out["authority"] =
+        boost::json::object{{"pem", (*authority)->certificate_pem()}, {"hash", (*authority)->subject_hash()}};
   } else {
     log::error("no certificate authority for a sandbox", {{"what", authority.error().message()}});
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/events.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace atl::gateway {
 namespace {
 
@@ -26,6 +29,7 @@ void Events::add(const Sandbox& sandbox, std::string type, std::string_view targ
   }
   if (waiting_.size() >= kMost) {
     waiting_.pop_front();
+    ++first_;
     ++lost_;
   }
   waiting_.push_back({now, sandbox.tenant, sandbox.id, std::move(type),
@@ -36,10 +40,13 @@ void Events::denied(const Sandbox& sandbox, std::string_view target, const polic
   add(sandbox, "egress.denied", target, refusal.rule, refusal.reason);
 }
 
-Events::Batch Events::take() {
-  Batch batch{{waiting_.begin(), waiting_.end()}, lost_};
-  waiting_.clear();
-  lost_ = 0;
+Events::Batch Events::after(std::uint64_t have) {
+  for (; !waiting_.empty() && first_ <= have; ++first_) waiting_.pop_front();
+  Batch batch;
+  batch.lost = std::exchange(lost_, 0);
+  auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostPerBatch));
+  batch.events.assign(waiting_.begin(), end);
+  batch.last = batch.events.empty() ? have : first_ + batch.events.size() - 1;
   return batch;
 }
 

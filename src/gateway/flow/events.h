@@ -3,6 +3,7 @@
 // Events: what the gateway tells control for the journal, kept until control fetches it.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
@@ -35,12 +36,15 @@ class Events {
   void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal);
   void add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
            std::string reason);
-  // All that wait, and how many were lost since the last call.
+  // The oldest after number `have`, and how many were lost since the last call. Those up to `have` are in the
+  // journal and go; the others are kept until they are, too.
   struct Batch {
     std::vector<EgressEvent> events;
+    std::uint64_t last = 0;  // number of the last of them, `have` when there are none
     std::uint64_t lost = 0;
   };
-  Batch take();
+  static constexpr std::size_t kMostPerBatch = 200;
+  Batch after(std::uint64_t have);
 
  private:
   struct Pace {
@@ -51,6 +55,7 @@ class Events {
 
   const Clock& clock_;
   std::deque<EgressEvent> waiting_;
+  std::uint64_t first_ = 1;  // number of the first that waits
   std::unordered_map<std::string, Pace> pace_;
   std::uint64_t lost_ = 0;
 };

@@ -62,14 +62,17 @@ TEST(Events, OneSandboxCannotFillThem) {
   Events events(clock);
   Sandbox one = sandbox(1);
   for (int i = 0; i < 100; ++i) events.denied(one, "x:1", {"rule", "why", ""});
-  Events::Batch batch = events.take();
+  Events::Batch batch = events.after(0);
   EXPECT_EQ(batch.events.size(), Events::kMostPerSandboxAndSecond);
   EXPECT_EQ(batch.lost, 100 - Events::kMostPerSandboxAndSecond);
   clock.at = WallTime{1'001'000};
   events.denied(one, "x:1", {"rule", "why", ""});
-  batch = events.take();
+  // What was not acknowledged comes again, before what is new.
+  EXPECT_EQ(events.after(0).events.size(), Events::kMostPerSandboxAndSecond + 1);
+  batch = events.after(batch.last);
   EXPECT_EQ(batch.events.size(), 1u);
   EXPECT_EQ(batch.lost, 0u);
+  EXPECT_TRUE(events.after(batch.last).events.empty());
   EXPECT_EQ(batch.events[0].sandbox, "a");
 }
 

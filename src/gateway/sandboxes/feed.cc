@@ -81,7 +81,12 @@ Result<void> Feed::sync(const json::object& body) {
 Task<Result<std::string>> Feed::take(http::Exchange& exchange) {
   const http::RequestHead& request = exchange.request();
   std::string method = request.method, path(request.path());
-  if (method == "POST" && path == "/v1/alive") co_return std::string();
+  if (method == "POST" && path == "/v1/alive") {
+    CO_TRY(auto query, http::parse_query(request.query()));
+    auto have = parse_number<std::uint64_t>(http::query_value(query, "have").value_or("0"));
+    if (!have) co_return make_error(Code::kInvalid, "have: a number is required");
+    co_return json::serialize(news_(*have));
+  }
   if (method == "POST" && path == "/v1/sync") {
     CO_TRY(json::object body, co_await read_object(exchange));
     CO_TRY_VOID(sync(body));

@@ -6,7 +6,8 @@
 //   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network"}
 //                                        200 {"authority": {"pem", "hash"}}, when it must trust one
 //   DELETE /v1/sandboxes/{id}?generation=N
-//   POST   /v1/alive                     nothing has changed
+//   POST   /v1/alive?have=N              nothing has changed; 200 {"events": [...], "last", "lost"}: what
+//                                        happened after event N, which is the last that control has kept
 //
 // A sandbox is known to the whole gateway when its request has been answered.
 #pragma once
@@ -29,8 +30,13 @@ class Feed {
  public:
   // `describe`: what control must know of a sandbox, the answer to its PUT.
   using Describe = std::function<boost::json::object(const Sandbox&)>;
-  Feed(Registry& registry, CompilePolicy compile, Describe describe)
-      : registry_(registry), compile_(std::move(compile)), describe_(std::move(describe)) {}
+  // `news`: what happened after an event, for the journal.
+  using News = std::function<boost::json::object(std::uint64_t have)>;
+  Feed(Registry& registry, CompilePolicy compile, Describe describe, News news)
+      : registry_(registry),
+        compile_(std::move(compile)),
+        describe_(std::move(describe)),
+        news_(std::move(news)) {}
 
   // Answers one request. What cannot be read changes nothing: 400 with the reason.
   async::Task<> handle(http::Exchange& exchange);
@@ -44,6 +50,7 @@ class Feed {
   Registry& registry_;
   CompilePolicy compile_;
   Describe describe_;
+  News news_;
 };
 
 }  // namespace atl::gateway

@@ -65,7 +65,8 @@ class FeedTest : public testing::Test {
               if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
               return std::shared_ptr<const policy::Policy>();
             },
-            [](const Sandbox& sandbox) { return boost::json::object{{"told", sandbox.id}}; }};
+            [](const Sandbox& sandbox) { return boost::json::object{{"told", sandbox.id}}; },
+            [](std::uint64_t have) { return boost::json::object{{"after", have}}; }};
   std::shared_ptr<http::Client> client = http::make_client([this] { return dial(); });
   bool done = false;
   int status = 0;
@@ -122,7 +123,9 @@ TEST_F(FeedTest, PolicyThatDoesNotCompileLeavesTheOldOne) {
 }
 
 TEST_F(FeedTest, AliveSaysThatNothingHasChanged) {
-  EXPECT_EQ(say("POST", "/v1/alive"), 204);
+  EXPECT_EQ(say("POST", "/v1/alive?have=7"), 200);
+  EXPECT_EQ(text, R"({"after":7})");
+  EXPECT_EQ(say("POST", "/v1/alive?have=x"), 400);
   EXPECT_TRUE(registry.fresh());
 }
 
