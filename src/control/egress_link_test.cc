@@ -41,8 +41,9 @@ class EgressLinkTest : public testing::Test {
     http::ResponseHead head;
     head.status = status;
     heard.notify_all();
-    bool alive = exchange.request().target.starts_with("/v1/alive");
-    (void)co_await exchange.respond(head, alive ? std::exchange(news_text, "{}") : "");
+    std::string text;
+    if (exchange.request().target.starts_with("/v1/alive")) text = std::exchange(news_text, "{}");
+    (void)co_await exchange.respond(head, std::move(text));
   }
   Task<Result<void>> store(std::vector<model::Event> events) {
     if (!stores) co_return make_error(Code::kNoSpace, "full");
