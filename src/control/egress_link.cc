@@ -103,7 +103,8 @@ News read_news(const std::string& text) {
 
 // What is about to run may send as soon as it does, so it is told as running before.
 EgressFacts egress_facts(const model::SandboxRow& row) {
-  bool runs = row.state == model::State::kCreating || row.state == model::State::kResuming;
+  bool wakes = row.state == model::State::kResuming && row.rests_in_memory;
+  bool runs = row.state == model::State::kCreating || wakes;
   model::State state = runs ? model::State::kRunning : row.state;
   return {row.id, row.tenant, row.template_id, row.generation, row.slot, state, row.network};
 }
@@ -128,10 +129,9 @@ Task<> EgressLink::stop() {
   co_await scope_.join();
 }
 
-std::uint64_t EgressLink::enqueue(Message message) {
+void EgressLink::enqueue(Message message) {
   queue_.push_back(std::move(message));
   work_.notify_all();
-  return told_ + queue_.size();
 }
 
 void EgressLink::changed(EgressFacts facts) {
@@ -146,19 +146,21 @@ void EgressLink::gone(std::string sandbox, std::uint64_t generation) {
 
 Task<Result<EgressAnswer>> EgressLink::make_known(EgressFacts facts) {
   if (!connect_) co_return EgressAnswer{};
-  auto answer = std::make_shared<std::optional<Result<EgressAnswer>>>();
-  std::uint64_t number = enqueue(put(facts, answer));
+  auto ask = std::make_shared<Ask>();
+  enqueue(put(facts, ask));
   auto until = Steady::now() + kPatience;
-  while (told_ < number && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
-  if (*answer) co_return std::move(**answer);
+  while (!ask->answer && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
+  if (ask->answer) co_return std::move(*ask->answer);
+  ask->over = true;
+  if (!listening_)
+    std::erase_if(queue_, [](const Message& message) { return message.ask && message.ask->over; });
   co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", facts.sandbox)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
 }
 
-EgressLink::Message EgressLink::put(const EgressFacts& facts,
-                                    std::shared_ptr<std::optional<Result<EgressAnswer>>> answer) {
-  return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(answer)};
+EgressLink::Message EgressLink::put(const EgressFacts& facts, std::shared_ptr<Ask> ask) {
+  return {"PUT", "/v1/sandboxes/" + facts.sandbox, json::serialize(facts_json(facts)), std::move(ask)};
 }
 
 Task<Result<std::string>> EgressLink::say(Message message) {
@@ -181,9 +183,9 @@ Task<Result<std::string>> EgressLink::say(Message message) {
                                                         {"status", answer->head.status},
                                                         {"answer", answer->body}});
   }
-  if (message.answer && taken) message.answer->emplace(read_answer(answer->body));
-  if (message.answer && !taken) {
-    message.answer->emplace(
+  if (message.ask && taken) message.ask->answer.emplace(read_answer(answer->body));
+  if (message.ask && !taken) {
+    message.ask->answer.emplace(
         make_error(Code::kInvalid, "the gateway refuses the network rules: {}", answer->body));
   }
   co_return std::move(answer->body);
@@ -201,7 +203,8 @@ Task<Result<void>> EgressLink::serve() {
   client_ = http::make_client([this, dialled] { return dial_once(dialled); });
   json::array sandboxes;
   for (const EgressFacts& facts : all_()) sandboxes.push_back(facts_json(facts));
-  std::size_t included = queue_.size();
+  // What waits was said before: all of it is in here, but what somebody still stands behind and waits for.
+  std::erase_if(queue_, [](const Message& message) { return !message.ask || message.ask->over; });
   listening_ = true;
   json::object everything;
   everything["sandboxes"] = std::move(sandboxes);
@@ -210,12 +213,6 @@ Task<Result<void>> EgressLink::serve() {
   have_ = 0;
   connected_ = true;
   log::info("gateway connected");
-  // Those that somebody waits for are said again by themselves: they have an answer.
-  for (; included > 0 && !queue_.front().answer; --included) {
-    queue_.pop_front();
-    ++told_;
-  }
-  progress_.notify_all();
   while (!stopping_) CO_TRY_VOID(co_await say_next());
   co_return success();
 }
@@ -224,9 +221,8 @@ Task<Result<void>> EgressLink::say_next() {
   if (queue_.empty()) co_await work_.wait_until(Steady::now() + kHeartbeat);
   if (queue_.empty()) co_return co_await ask_news();
   Message next = queue_.front();
-  CO_TRY_VOID(co_await say(std::move(next)));
+  if (!next.ask || !next.ask->over) CO_TRY_VOID(co_await say(std::move(next)));
   queue_.pop_front();
-  ++told_;
   progress_.notify_all();
   co_return success();
 }

@@ -59,9 +59,14 @@ class EgressLink {
   Task<Result<EgressAnswer>> make_known(EgressFacts facts);
 
  private:
+  // Somebody who waits for what the gateway says.
+  struct Ask {
+    std::optional<Result<EgressAnswer>> answer;
+    bool over = false;  // nobody waits any more: what was to be said may be wrong by now
+  };
   struct Message {
     std::string method, target, body;
-    std::shared_ptr<std::optional<Result<EgressAnswer>>> answer;  // what the gateway says; null: nobody asks
+    std::shared_ptr<Ask> ask;  // who waits for the answer; null: nobody
   };
 
   Task<> run();
@@ -71,21 +76,20 @@ class EgressLink {
   // The answer's body.
   Task<Result<std::string>> say(Message message);
   Task<Result<void>> ask_news();
-  static Message put(const EgressFacts& facts, std::shared_ptr<std::optional<Result<EgressAnswer>>> answer);
-  std::uint64_t enqueue(Message message);
+  static Message put(const EgressFacts& facts, std::shared_ptr<Ask> ask);
+  void enqueue(Message message);
 
   http::Connector connect_;
   std::function<std::vector<EgressFacts>()> all_;
   Keep keep_;
   std::shared_ptr<http::Client> client_;
-  std::uint64_t have_ = 0;     // number of the last event of this gateway that was stored
-  std::deque<Message> queue_;  // the first has the number told_ + 1
-  std::uint64_t told_ = 0;     // how many messages the gateway has, or needs no more
-  bool listening_ = false;     // what changes is queued
-  bool connected_ = false;     // it has been told everything
+  std::uint64_t have_ = 0;  // number of the last event of this gateway that was stored
+  std::deque<Message> queue_;
+  bool listening_ = false;  // what changes is queued
+  bool connected_ = false;  // it has been told everything
   bool stopping_ = false;
   async::Event work_;      // something is in the queue
-  async::Event progress_;  // told_ has grown
+  async::Event progress_;  // something has been said
   async::Scope scope_;
 };
 

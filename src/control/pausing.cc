@@ -76,6 +76,11 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
     co_return std::move(moved).error();
   }
   show_state(live);
+  // When a pause is told to have been, nothing of the sandbox is on its way out any more.
+  EgressFacts facts = egress_facts(live->row);
+  if (egress_.connected() && !live->row.interface.empty())
+    (void)co_await egress_.make_known(std::move(facts));
+  if (live->ending) co_return ended_meanwhile(live->row.id);
   // A guest daemon that does not answer does not keep its sandbox awake: the kernel has what was written.
   // What stays in memory need not be on the disk: with the machine both would go (0080). Other tiers leave
   // files.

@@ -79,6 +79,8 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
     auto pass = co_await starts_.enter(live->row.tenant);
     // A reboot of one that rests in memory: its memory goes first.
     Result<wire::PauseReply> stored = wire::PauseReply();
+    // The slot goes with it, to somebody else.
+    if (!live->row.rests_in_memory) egress_.gone(live->row.id, live->row.generation);
     if (!live->row.rests_in_memory) stored = co_await runner_.pause_sandbox(live->row.id, false);
     Result<wire::StartReply> woken = make_error(Code::kInternal, "");
     if (stored) {
@@ -114,7 +116,9 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
-  auto known = co_await egress_.make_known(egress_facts(live->row));
+  EgressFacts facts = egress_facts(live->row);
+  facts.state = model::State::kRunning;
+  auto known = co_await egress_.make_known(std::move(facts));
   if (live->ending) co_return ended_meanwhile(live->row.id);
   GuestIdentity identity = identity_of(live->row);
   if (known) {

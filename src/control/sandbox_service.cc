@@ -257,8 +257,9 @@ Task<Result<void>> SandboxService::enforce(LivePtr live, model::NetworkRules rul
   EgressFacts facts = egress_facts(live->row);
   facts.network = std::move(rules);
   auto known = co_await egress_.make_known(std::move(facts));
-  if (!known) co_return std::move(known).error();
-  co_return success();
+  if (known) co_return success();
+  egress_.changed(egress_facts(live->row));  // it may have heard all the same
+  co_return std::move(known).error();
 }
 
 Task<Result<void>> SandboxService::set_network(std::string tenant, std::string id,

@@ -48,7 +48,9 @@ Result<void> install_authority(const std::string& root, const Authority& authori
   make_directories(root);
   TRY_VOID(write_small_file(root + kAlone, authority.pem, 0644));
   TRY_VOID(write_small_file(fmt::format("{}/etc/ssl/certs/{}.0", root, authority.hash), authority.pem, 0644));
-  std::string bundle = read_small_file(root + kBundle, kMaxBundle).value_or("");
+  auto read = read_small_file(root + kBundle, kMaxBundle);
+  if (!read.ok() && read.error().code() != Code::kNotFound) return std::move(read).error();
+  std::string bundle = std::move(read).value_or("");
   std::string wanted = without_ours(bundle);
   if (!wanted.empty() && wanted.back() != '\n') wanted += '\n';
   wanted.append(kBegin).append(authority.pem).append(kEnd);

@@ -25,7 +25,7 @@ void add_once(std::vector<vault::CredentialPtr>& list, vault::CredentialPtr one)
 }
 
 // The text of a header that a rule sets, with the secrets that it names.
-Result<Secret> expand(Parts& parts, const std::string& tenant, const policy::HeaderSet& header,
+Result<Secret> expand(Parts& parts, const std::string& tenant, const policy::HeaderSet& header, bool secure,
                       std::vector<vault::CredentialPtr>& used) {
   std::string out;
   std::string_view rest = header.value;
@@ -37,6 +37,7 @@ Result<Secret> expand(Parts& parts, const std::string& tenant, const policy::Hea
     std::size_t end = rest.find('}');
     if (!rest.starts_with(kSecretStart) || end == std::string_view::npos)
       return unusable(header.name, "only ${e2b.secrets.NAME} can be filled in");
+    if (!secure) return unusable(header.name, "it would go over the network in clear text");
     std::string name(rest.substr(kSecretStart.size(), end - kSecretStart.size()));
     auto credential = parts.vault.use(tenant, name);
     if (!credential) return unusable(name, credential.error().message());
@@ -61,7 +62,8 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
   std::string_view path = request.path();
   vault::BindingRequest facts{in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
                               in.dialled.port,    secure,         request.method,          path};
-  for (const vault::Binding* binding : vault::find(parts.vault.bindings(), facts)) {
+  std::vector<const vault::Binding*> found = vault::find(parts.vault.bindings(), facts);
+  for (const vault::Binding* binding : found) {
     if (binding->by_placeholder) continue;
     auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
     if (!credential) return unusable(binding->secret, credential.error().message());
@@ -73,11 +75,11 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
     if (!credential) return unusable(name, credential.error().message());
     add_once(out, *credential);
   }
-  if (!out.empty() && !secure) {
-    bool clear =
-        std::any_of(parts.vault.bindings().begin(), parts.vault.bindings().end(),
-                    [&](const vault::Binding& b) { return b.secret == out[0]->row.id && b.cleartext; });
-    if (!clear) return unusable(out[0]->row.name, "it would go over the network in clear text");
+  for (const vault::CredentialPtr& credential : out) {
+    bool clear = secure || std::any_of(found.begin(), found.end(), [&](const vault::Binding* binding) {
+                   return binding->secret == credential->row.id && binding->cleartext;
+                 });
+    if (!clear) return unusable(credential->row.name, "it would go over the network in clear text");
   }
   return out;
 }
@@ -101,7 +103,7 @@ std::vector<std::string> Injection::header_names() const {
   return out;
 }
 
-Result<Injection> make_injection(Parts& parts, const Inbound& in,
+Result<Injection> make_injection(Parts& parts, const Inbound& in, bool secure,
                                  std::vector<vault::CredentialPtr> credentials,
                                  std::vector<vault::TokenPtr> tokens,
                                  const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,
@@ -116,7 +118,7 @@ Result<Injection> make_injection(Parts& parts, const Inbound& in,
     TRY(out.certificate, parts.identities.of(credential));
   }
   for (const policy::HeaderSet& header : set_headers) {
-    TRY(Secret value, expand(parts, in.sandbox->tenant, header, credentials));
+    TRY(Secret value, expand(parts, in.sandbox->tenant, header, secure, credentials));
     out.changes.headers.push_back({header.name, std::move(value)});
   }
   for (const vault::CredentialPtr& credential : credentials)

@@ -41,7 +41,7 @@ async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(Parts& parts,
 
 // What credentials and the headers that rules set do to `request`, as it came from the sandbox with its
 // authority made canonical. `body_sha256` as of vault::ApplyInput.
-Result<Injection> make_injection(Parts& parts, const Inbound& in,
+Result<Injection> make_injection(Parts& parts, const Inbound& in, bool secure,
                                  std::vector<vault::CredentialPtr> credentials,
                                  std::vector<vault::TokenPtr> tokens,
                                  const std::vector<policy::HeaderSet>& set_headers, std::string body_sha256,

@@ -8,6 +8,7 @@ Flows::Flows(Registry& registry)
       subscription_(registry.on_change([this](const std::string& sandbox) { judge(sandbox); })) {}
 
 std::shared_ptr<void> Flows::open(const std::string& sandbox, Entry entry) {
+  if (!entry.may_go_on(registry_.find(sandbox))) return nullptr;
   std::shared_ptr<List>& list = lists_[sandbox];
   if (!list) list = std::make_shared<List>();
   if (list->size() >= kMaxPerSandbox) return nullptr;

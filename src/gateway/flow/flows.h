@@ -16,7 +16,7 @@ namespace atl::gateway {
 class Flows {
  public:
   // More connections of one sandbox are refused: one cannot take what others need.
-  static constexpr std::size_t kMaxPerSandbox = 4096;
+  static constexpr std::size_t kMaxPerSandbox = 12'288;
 
   explicit Flows(Registry& registry);
 
@@ -25,7 +25,8 @@ class Flows {
     std::function<bool(const SandboxPtr& now)> may_go_on;
     std::function<void()> cut;
   };
-  // Keeps the flow until the handle is destroyed. Null when the sandbox has too many.
+  // Keeps the flow until the handle is destroyed. Null when it may not go on already, or when the sandbox has
+  // too many.
   std::shared_ptr<void> open(const std::string& sandbox, Entry entry);
   std::size_t count(const std::string& sandbox) const;
 

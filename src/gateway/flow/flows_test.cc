@@ -42,11 +42,21 @@ TEST(Flows, OneSandboxHasABound) {
   Registry registry;
   Flows flows(registry);
   std::vector<std::shared_ptr<void>> handles;
-  for (std::size_t i = 0; i < Flows::kMaxPerSandbox; ++i) handles.push_back(flows.open("a", {}));
-  EXPECT_EQ(flows.open("a", {}), nullptr);
-  EXPECT_NE(flows.open("b", {}), nullptr);
+  Flows::Entry any{[](const SandboxPtr&) { return true; }, [] {}};
+  for (std::size_t i = 0; i < Flows::kMaxPerSandbox; ++i) handles.push_back(flows.open("a", any));
+  EXPECT_EQ(flows.open("a", any), nullptr);
+  EXPECT_NE(flows.open("b", any), nullptr);
   handles.pop_back();
-  EXPECT_NE(flows.open("a", {}), nullptr);
+  EXPECT_NE(flows.open("a", any), nullptr);
+}
+
+TEST(Flows, WhatMayNotGoOnIsNotOpened) {
+  Registry registry;
+  Flows flows(registry);
+  Flows::Entry entry{[](const SandboxPtr& now) { return now != nullptr; }, [] {}};
+  EXPECT_EQ(flows.open("a", entry), nullptr);
+  registry.put(sandbox(1));
+  EXPECT_NE(flows.open("a", entry), nullptr);
 }
 
 // A clock that stands still until it is moved.

@@ -63,9 +63,7 @@ struct HttpFlow::Running {
 
 std::shared_ptr<void> HttpFlow::enlist(std::function<void()> cut) {
   Flows::Entry entry;
-  entry.may_go_on = [generation = in_.sandbox->generation](const SandboxPtr& now) {
-    return now && now->generation == generation && now->state == model::State::kRunning;
-  };
+  entry.may_go_on = [sandbox = in_.sandbox](const SandboxPtr& now) { return runs_on(now, *sandbox); };
   entry.cut = std::move(cut);
   return parts_.flows.open(in_.sandbox->id, std::move(entry));
 }
@@ -119,12 +117,11 @@ Task<> HttpFlow::handle(http::Exchange& exchange) {
 Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   Running run(exchange, std::move(in));
   Flows::Entry entry;
-  entry.may_go_on = [this](const SandboxPtr& now) {
-    return now && now->generation == in_.sandbox->generation && now->state == model::State::kRunning;
-  };
+  auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
+  entry.may_go_on = [&run, stream](const SandboxPtr& now) { return still_allowed(now, run.in, stream); };
   entry.cut = [&run] { run.cut(); };
   auto handle = parts_.flows.open(run.in.sandbox->id, std::move(entry));
-  if (!handle) {
+  if (!handle && still_allowed(parts_.registry.find(run.in.sandbox->id), run.in, stream)) {
     co_await refuse(run, make_error(Code::kExhausted, "too many requests of this sandbox are under way"));
     co_return;
   }
@@ -199,8 +196,8 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
   }
   CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
   if (run.was_cut) co_return not_running("resting");  // meanwhile
-  CO_TRY(run.injection, make_injection(parts_, run.in, std::move(credentials), std::move(tokens),
-                                       decision.set_headers, std::move(digest), named));
+  CO_TRY(run.injection, make_injection(parts_, run.in, origin_.secure, std::move(credentials),
+                                       std::move(tokens), decision.set_headers, std::move(digest), named));
   run.sending.injected = run.injection.header_names();
   RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
                      run.injection.empty()};
@@ -220,6 +217,9 @@ Task<> HttpFlow::forward(Running& run) {
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   route.check = check_by_policy(parts_, run.in, stream);
+  route.may_send = [&registry = parts_.registry, sandbox = run.in.sandbox] {
+    return runs_on(registry.find(sandbox->id), *sandbox);
+  };
   run.exchange.set_idle_limit(route.limits.idle);
   auto started = co_await parts_.upstream.start(std::move(route), run.request);
   if (!started || run.was_cut) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "net/own_address.h"
+
 namespace atl::gateway {
 
 policy::Who who_is(const Inbound& in) {
@@ -15,10 +17,25 @@ policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream strea
   return facts;
 }
 
+bool runs_on(const SandboxPtr& now, const Sandbox& then) {
+  return now && now->policy && now->generation == then.generation && now->state == model::State::kRunning;
+}
+
+bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream) {
+  if (!runs_on(now, *in.sandbox)) return false;
+  auto decision = now->policy->connection(connection_facts(in, stream));
+  return decision.way != policy::ConnectionDecision::Way::kDeny;
+}
+
 AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream) {
   return [&registry = parts.registry, in, stream](const IpAddress& address) -> Result<void> {
     SandboxPtr now = registry.find(in.sandbox->id);
-    if (!now || !now->policy) return make_error(Code::kDenied, "the sandbox has ended").with_word("gone");
+    if (!runs_on(now, *in.sandbox)) return make_error(Code::kDenied, "the sandbox rests").with_word("gone");
+    // Public ones too: what listens on this host is for its neighbours and not for what it confines.
+    if (net::is_own_address(address.text())) {
+      return make_error(Code::kDenied, "{} is an address of the host itself", address.text())
+          .with_word("address_denied");
+    }
     policy::ConnectionFacts facts = connection_facts(in, stream);
     facts.address = address;
     policy::ConnectionDecision decision = now->policy->connection(facts);

@@ -48,6 +48,12 @@ policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream strea
 // What may be dialled for this connection, by the policy that is in force when it is asked.
 AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream);
 
+// True while what is known now is the sandbox of then, and it runs. `now` may be null.
+bool runs_on(const SandboxPtr& now, const Sandbox& then);
+// Whether a connection may go on under what is known now: its sandbox runs in the same generation, and the
+// rules of today do not refuse it. `now` may be null.
+bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream);
+
 // True when TLS connections of this sandbox may have to be opened: it must then trust its authority.
 bool opens_tls(const vault::Vault& vault, const Sandbox& sandbox);
 

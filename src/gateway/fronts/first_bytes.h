@@ -27,8 +27,10 @@ inline constexpr auto kSilence = std::chrono::milliseconds(150);
 inline constexpr auto kSlowest = std::chrono::seconds(10);
 inline constexpr std::size_t kMaxRequestLine = 16 * 1024;
 
-// Reads until it can be told. Plain HTTP is known by a whole request line, "METHOD target HTTP/x.y". A client
-// that says nothing is kOther with no bytes. The stream's idle limit is changed.
-async::Task<Result<FirstBytes>> read_first_bytes(net::Stream& stream);
+// Reads until it can be told. Plain HTTP is known by a whole request line, "method target HTTP/x.y", also
+// behind empty lines, as servers read it (RFC 9112 §2.2); what could become one and does not end is broken. A
+// client that says nothing for `silence` is kOther with no bytes. The stream's idle limit is changed.
+async::Task<Result<FirstBytes>> read_first_bytes(net::Stream& stream, Steady::duration silence = kSilence,
+                                                 Steady::duration slowest = kSlowest);
 
 }  // namespace atl::gateway

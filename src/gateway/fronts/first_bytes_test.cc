@@ -34,14 +34,16 @@ TEST(FirstBytes, HttpIsAWholeRequestLine) {
   for (std::size_t step : {1u, 3u, 1000u}) {
     EXPECT_EQ(read("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", step).kind, Stream::kHttp) << step;
     EXPECT_EQ(read("CONNECT a:1 HTTP/1.1\r\n", step).kind, Stream::kHttp) << step;
+    EXPECT_EQ(read("\r\n\r\nGET / HTTP/1.1\r\n", step).kind, Stream::kHttp) << step;
+    EXPECT_EQ(read("M-SEARCH * HTTP/1.1\r\n", step).kind, Stream::kHttp) << step;
+    EXPECT_EQ(read("get / HTTP/1.1\r\n", step).kind, Stream::kHttp) << step;
     EXPECT_EQ(read("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", step).kind, Stream::kHttp) << step;
   }
 }
 
 TEST(FirstBytes, OtherTextProtocolsAreNotHttp) {
-  for (const char* bytes :
-       {"SSH-2.0-OpenSSH_9.2 Debian\r\n", "GET key\r\n", "EHLO x\r\n", "HTTP/1.1 200 OK\r\n",
-        "get / HTTP/1.1\r\n", "*1\r\n$4\r\nPING\r\n", "GET \n", " GET / HTTP/1.1\r\n"}) {
+  for (const char* bytes : {"SSH-2.0-OpenSSH_9.2 Debian\r\n", "GET key\r\n", "EHLO x\r\n",
+                            "HTTP/1.1 200 OK\r\n", "*1\r\n$4\r\nPING\r\n", "GET \n"}) {
     FirstBytes first = read(bytes, 7);
     EXPECT_EQ(first.kind, Stream::kOther) << bytes;
     EXPECT_TRUE(first.broken.empty());
@@ -49,8 +51,13 @@ TEST(FirstBytes, OtherTextProtocolsAreNotHttp) {
   }
 }
 
-TEST(FirstBytes, RequestLineWithoutEndIsNotWaitedForForever) {
-  EXPECT_EQ(read("GET /" + std::string(kMaxRequestLine, 'a'), 4096).kind, Stream::kOther);
+TEST(FirstBytes, RequestLineThatDoesNotEndIsBroken) {
+  for (const std::string& bytes : {"GET /" + std::string(kMaxRequestLine, 'a'), std::string("G"),
+                                   std::string("\r\n"), std::string("GET / HTTP/1.1")}) {
+    FirstBytes first = read(bytes, 4096);
+    EXPECT_EQ(first.kind, Stream::kHttp) << bytes.substr(0, 20);
+    EXPECT_FALSE(first.broken.empty()) << bytes.substr(0, 20);
+  }
 }
 
 TEST(FirstBytes, TlsThatStopsIsBroken) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/fronts/front.h"
 
+#include "gateway/flow/enlisted_stream.h"
 #include "gateway/fronts/dns_front.h"
 #include "gateway/fronts/proxy_front.h"
 #include "gateway/fronts/transparent.h"
@@ -13,7 +14,8 @@ namespace {
 using async::Task;
 
 constexpr std::size_t kMaxQuestion = 1232;  // what the network carries whole (DNS flag day 2020)
-constexpr std::size_t kMaxUnanswered = 1024;
+constexpr std::size_t kMaxUnanswered = 4096;
+constexpr std::size_t kMaxUnansweredPerSandbox = 32;
 constexpr std::uint16_t kDnsPort = 53;
 
 // A name for a synthetic address, the address itself for another; nothing for a synthetic one without a name.
@@ -82,6 +84,8 @@ Task<> Front::serve(net::StreamPtr client) {
     client->close(net::Stream::Close::kReset);
     co_return;
   }
+  client = enlist(parts_.flows, sandbox, std::move(client));
+  if (!client) co_return;
   if (meant->port == kDnsPort) {
     co_await serve_dns_stream(parts_, std::move(client), std::move(sandbox));
     co_return;
@@ -103,13 +107,20 @@ Task<> Front::serve(net::StreamPtr client) {
 }
 
 Task<> Front::answer(net::Datagram question) {
-  struct Count {
-    explicit Count(std::size_t& n) : number(n) { ++number; }
-    ~Count() { --number; }
-    std::size_t& number;
-  } count(questions_);
   SandboxPtr sandbox = sender(question.peer);
-  if (!sandbox) co_return;
+  if (!sandbox || open_questions_[sandbox->id] >= kMaxUnansweredPerSandbox) co_return;
+  struct Count {
+    Count(Front& f, std::string i) : front(f), id(std::move(i)) {
+      ++front.questions_;
+      ++front.open_questions_[id];
+    }
+    ~Count() {
+      --front.questions_;
+      if (--front.open_questions_[id] == 0) front.open_questions_.erase(id);
+    }
+    Front& front;
+    std::string id;
+  } count(*this, sandbox->id);
   std::string text = co_await answer_question(parts_, std::move(sandbox), question.payload);
   if (!text.empty()) datagrams_->send({std::move(text), question.peer});
 }

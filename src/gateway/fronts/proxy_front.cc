@@ -44,7 +44,13 @@ class ProxyFlow {
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
     }
-    Inbound in{sandbox_, "", std::move(*target)};
+    // The connection may be older than the rules of today.
+    SandboxPtr now = parts_.registry.find(sandbox_->id);
+    if (!runs_on(now, *sandbox_)) {
+      exchange.abort();
+      co_return;
+    }
+    Inbound in{now, "", std::move(*target)};
     // Where no kind of stream may go, say so in HTTP, while that can be understood.
     if (auto refusal = refused_outright(in)) {
       parts_.events.denied(*sandbox_, in.dialled.text(), *refusal);
@@ -62,7 +68,7 @@ class ProxyFlow {
   std::optional<policy::Refusal> refused_outright(const Inbound& in) const {
     std::optional<policy::Refusal> refusal;
     for (auto kind : {policy::Stream::kOther, policy::Stream::kHttp, policy::Stream::kTls}) {
-      auto decision = sandbox_->policy->connection(connection_facts(in, kind));
+      auto decision = in.sandbox->policy->connection(connection_facts(in, kind));
       if (decision.way != policy::ConnectionDecision::Way::kDeny) return std::nullopt;
       refusal = decision.refusal;
     }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "gateway/flow/http_flow.h"
 #include "gateway/fronts/refusal.h"
+#include "gateway/policy/e2b.h"
 #include "http/front/front.h"
 #include "net/prefix_stream.h"
 #include "net/relay.h"
@@ -15,6 +16,8 @@ namespace {
 
 using async::Task;
 using Way = policy::ConnectionDecision::Way;
+
+constexpr auto kPatience = std::chrono::seconds(60);  // with a client that connected ahead of need
 
 Task<> deny(Parts& parts, net::StreamPtr client, const Inbound& in, const FirstBytes& first,
             policy::Refusal refusal, TlsAlert alert = TlsAlert::kAccessDenied) {
@@ -51,7 +54,25 @@ Way way_of(Parts& parts, const Inbound& in, const FirstBytes& first,
   // Requests to a named host are looked at one by one, whatever the rules: each says anew whom it is for.
   if (first.kind == policy::Stream::kHttp && named) return Way::kInspect;
   if (first.kind == policy::Stream::kTls && is_brokered(parts, in)) return Way::kInspect;
+  if (first.kind == policy::Stream::kOther && is_brokered(parts, in)) return Way::kInspect;
+  if (first.kind == policy::Stream::kOther && named && decision.rule.ends_with(policy::kE2bNamesRule))
+    return Way::kDeny;
   return Way::kPass;
+}
+
+// Nothing about what is said in this connection matters: it goes to somewhere that everybody may reach.
+bool is_open(Parts& parts, const Inbound& in) {
+  const policy::Policy& policy = *in.sandbox->policy;
+  auto decision = policy.connection(connection_facts(in, policy::Stream::kOther));
+  bool by_default = decision.way == Way::kPass && decision.rule == policy::kDefaultRule;
+  return by_default && !policy.may_inspect() && !is_brokered(parts, in);
+}
+
+// How the connection goes on by what is known now; kDeny when its sandbox no longer runs.
+Way way_now(Parts& parts, const Inbound& in, const FirstBytes& first) {
+  SandboxPtr now = parts.registry.find(in.sandbox->id);
+  if (!runs_on(now, *in.sandbox)) return Way::kDeny;
+  return way_of(parts, in, first, now->policy->connection(connection_facts(in, first.kind)));
 }
 
 // The name in a ClientHello must be the one that was dialled. To an address anything may be said: the address
@@ -66,33 +87,46 @@ Result<void> check_name(const Inbound& in, const FirstBytes& first) {
   return agreed.ok() ? success() : Result<void>(std::move(agreed).error());
 }
 
-bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream) {
-  if (!now || !now->policy || now->generation != in.sandbox->generation) return false;
-  if (now->state != model::State::kRunning) return false;
-  return now->policy->connection(connection_facts(in, stream)).way != Way::kDeny;
+void reset(net::Stream& client, net::Stream& server) {
+  client.close(net::Stream::Close::kReset);
+  server.close(net::Stream::Close::kReset);
 }
 
 // Of a client that let the server speak first: its first bytes, looked at as they would have been before.
 Task<> late_first_bytes(Parts& parts, net::Stream& client, net::Stream& server, const Inbound& in) {
-  Result<FirstBytes> read = FirstBytes{};
-  while (read.ok() && read->bytes.empty() && !read->ended) read = co_await read_first_bytes(client);
+  auto read = co_await read_first_bytes(client, net::kHalfOpenIdle);
   bool fine = read.ok() && read->broken.empty() && check_name(in, *read).ok();
-  if (fine && !read->bytes.empty()) {
-    auto decision = in.sandbox->policy->connection(connection_facts(in, read->kind));
-    fine = way_of(parts, in, *read, decision) == Way::kPass;
-    if (!fine) parts.events.denied(*in.sandbox, in.dialled.text(), not_inspectable(decision));
+  bool spoke = fine && !read->bytes.empty();
+  if (spoke) fine = way_now(parts, in, *read) == Way::kPass;
+  if (spoke && !fine) {
+    policy::Refusal refusal{"late", "what the client sent after the server is not allowed here", ""};
+    parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
   }
-  if (fine && !read->bytes.empty()) fine = (co_await server.write_all(read->bytes)).ok();
-  if (!fine) {
-    client.close(net::Stream::Close::kReset);
-    server.close(net::Stream::Close::kReset);
+  if (spoke && fine) fine = (co_await server.write_all(read->bytes)).ok();
+  if (!fine || (!spoke && !read->ended)) {
+    reset(client, server);
     co_return;
   }
   client.set_idle_limit(Steady::duration::zero());
   co_await net::relay_one_way(client, server);
 }
 
-// Bytes as they are, both ways, until both have ended or the connection is no longer allowed.
+Task<> relay_both(Parts& parts, net::Stream& client, net::Stream& server, const Inbound& in,
+                  const FirstBytes& first) {
+  if (first.bytes.empty() && !first.ended && !is_open(parts, in)) {
+    using namespace async::asio::experimental::awaitable_operators;
+    server.set_idle_limit(Steady::duration::zero());
+    co_await (late_first_bytes(parts, client, server, in) && net::relay_one_way(server, client));
+    co_return;
+  }
+  if (!first.bytes.empty() && !(co_await server.write_all(first.bytes)).ok()) {
+    reset(client, server);
+    co_return;
+  }
+  co_await net::relay(client, server);
+}
+
+// Bytes as they are, both ways, until both have ended or the connection is no longer allowed to be passed.
 Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   Route route{in.dialled};
   route.tls = false;
@@ -110,29 +144,26 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   net::StreamPtr server = std::move(*dialled);
   net::Stream *a = client.get(), *b = server.get();
   Flows::Entry entry;
-  entry.may_go_on = [in, kind = first.kind](const SandboxPtr& now) { return still_allowed(now, in, kind); };
-  entry.cut = [a, b] {
-    a->close(net::Stream::Close::kReset);
-    b->close(net::Stream::Close::kReset);
+  entry.may_go_on = [&parts, &in, &first](const SandboxPtr&) {
+    return way_now(parts, in, first) == Way::kPass;
   };
+  entry.cut = [a, b] { reset(*a, *b); };
   auto flow = parts.flows.open(in.sandbox->id, std::move(entry));
-  if (first.bytes.empty() && !first.ended) {
-    using namespace async::asio::experimental::awaitable_operators;
-    server->set_idle_limit(Steady::duration::zero());
-    co_await (late_first_bytes(parts, *client, *server, in) && net::relay_one_way(*server, *client));
+  if (!flow) {
+    reset(*a, *b);
     co_return;
   }
-  if (!first.bytes.empty() && !(co_await server->write_all(first.bytes)).ok()) {
-    client->close(net::Stream::Close::kReset);
-    co_return;
-  }
-  co_await net::relay(*client, *server);
+  co_await relay_both(parts, *client, *server, in, first);
 }
 
 Task<> inspect_http(Parts& parts, net::StreamPtr client, Inbound in, HttpOrigin origin) {
   HttpFlow flow(parts, std::move(in), std::move(origin));
   net::Stream* raw = client.get();
   auto handle = flow.enlist([raw] { raw->close(net::Stream::Close::kReset); });
+  if (!handle) {
+    raw->close(net::Stream::Close::kReset);
+    co_return;
+  }
   http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
@@ -168,28 +199,17 @@ Task<> inspect_tls(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes f
   co_await inspect_http(parts, std::move(accepted->stream), std::move(in), std::move(origin));
 }
 
-}  // namespace
-
-Task<> serve_transparent(Parts& parts, net::StreamPtr client, Inbound in) {
-  auto read = co_await read_first_bytes(*client);
-  if (!read) co_return;
-  FirstBytes first = std::move(*read);
-  if (!first.broken.empty()) {
-    co_await deny(parts, std::move(client), in, first, broken(first.broken), TlsAlert::kDecode);
-    co_return;
-  }
-  if (auto named = check_name(in, first); !named) {
-    policy::Refusal refusal{"misdirected", named.error().message(), "connect to the host that is named"};
-    co_await deny(parts, std::move(client), in, first, std::move(refusal), TlsAlert::kUnrecognizedName);
-    co_return;
-  }
+// By what the rules say of what it turned out to be.
+Task<> go_on(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   auto decision = in.sandbox->policy->connection(connection_facts(in, first.kind));
   if (decision.shadow)
     parts.events.add(*in.sandbox, "egress.shadow", in.dialled.text(), decision.shadow->rule,
                      decision.shadow->verdict);
   Way way = way_of(parts, in, first, decision);
+  bool by_rule = decision.way == Way::kDeny;
   if (way == Way::kDeny) {
-    co_await deny(parts, std::move(client), in, first, decision.refusal);
+    policy::Refusal refusal = by_rule ? decision.refusal : not_inspectable(decision);
+    co_await deny(parts, std::move(client), in, first, std::move(refusal));
   } else if (way == Way::kPass) {
     co_await pass(parts, std::move(client), std::move(in), std::move(first));
   } else if (first.kind == policy::Stream::kTls) {
@@ -199,8 +219,46 @@ Task<> serve_transparent(Parts& parts, net::StreamPtr client, Inbound in) {
     HttpOrigin plain;
     co_await inspect_http(parts, std::move(whole), std::move(in), std::move(plain));
   } else {
-    co_await deny(parts, std::move(client), in, first, not_inspectable(decision));
+    policy::Refusal refusal = not_inspectable(decision);
+    co_await deny(parts, std::move(client), in, first, std::move(refusal));
   }
+}
+
+}  // namespace
+
+Task<> serve_transparent(Parts& parts, net::StreamPtr client, Inbound in) {
+  bool open = is_open(parts, in);
+  Steady::duration slowest = kSlowest;
+  if (open) slowest = kSilence;
+  auto read = co_await read_first_bytes(*client, kSilence, slowest);
+  if (!read) co_return;
+  // Whatever it would have become may go there, so nobody waits for more.
+  if (open && read->kind == policy::Stream::kHttp && !read->broken.empty()) {
+    read->kind = policy::Stream::kOther;
+    read->broken = {};
+  }
+  bool silent = read->bytes.empty() && !read->ended;
+  // Where only what the client will say can let it through, it is waited for: some connect ahead of need.
+  if (silent && way_now(parts, in, *read) != Way::kPass) read = co_await read_first_bytes(*client, kPatience);
+  if (!read) co_return;
+  FirstBytes first = std::move(*read);
+  // The rules may be others by now.
+  SandboxPtr now = parts.registry.find(in.sandbox->id);
+  if (!runs_on(now, *in.sandbox)) {
+    client->close(net::Stream::Close::kReset);
+    co_return;
+  }
+  in.sandbox = std::move(now);
+  if (!first.broken.empty()) {
+    co_await deny(parts, std::move(client), in, first, broken(first.broken), TlsAlert::kDecode);
+    co_return;
+  }
+  if (auto named = check_name(in, first); !named) {
+    policy::Refusal refusal{"misdirected", named.error().message(), "connect to the host that is named"};
+    co_await deny(parts, std::move(client), in, first, std::move(refusal), TlsAlert::kUnrecognizedName);
+    co_return;
+  }
+  co_await go_on(parts, std::move(client), std::move(in), std::move(first));
 }
 
 }  // namespace atl::gateway

@@ -25,6 +25,8 @@ struct Route {
   bool h2 = true;          // may use HTTP/2 where the peer has it
   std::string sandbox;     // id and generation; connections never serve two of them
   std::string credential;  // id and version of what is injected; empty: nothing
+  // Asked once more when a connection stands, before anything of a request is sent on it; empty: yes.
+  std::function<bool()> may_send;
   AddressCheck check;      // never empty; also for the proxy's own address
   std::shared_ptr<const net::TlsClientIdentity> certificate;  // null: none. Belongs to `credential`
   std::shared_ptr<net::TlsClientContext> trust;               // null: the gateway's own

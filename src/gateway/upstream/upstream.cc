@@ -98,6 +98,14 @@ Task<Result<net::TlsClientContext::Connected>> Upstream::open(Route route, net::
   co_return co_await dial_tls(tls_, std::move(plain), route, h2);
 }
 
+// A connection takes seconds to make, and whoever asked for it may not send any more.
+Result<void> Upstream::may_send(const Route& route) {
+  if (!route.may_send || route.may_send()) return success();
+  return make_error(Code::kCancelled, "the sandbox no longer runs; nothing was sent to {}",
+                    route.authority.text())
+      .with_word("not_running");
+}
+
 Task<Result<net::StreamPtr>> Upstream::connect(Route route) {
   CO_TRY(auto connected, co_await open(std::move(route), net::Http2::kNo));
   co_return std::move(connected.stream);
@@ -107,6 +115,7 @@ Task<Result<net::StreamPtr>> Upstream::connect_http1(OriginPtr origin) {
   if (!origin) co_return make_error(Code::kCancelled, "connect: the sandbox has gone");
   if (origin->prepared) co_return std::move(origin->prepared);
   CO_TRY(auto connected, co_await open(origin->route, net::Http2::kNo));
+  CO_TRY_VOID(may_send(origin->route));
   co_return std::move(connected.stream);
 }
 
@@ -157,6 +166,7 @@ Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start_once(OriginP
     if (origin->speaks == Origin::Speaks::kHttp1) co_return co_await origin->http1->start(std::move(request));
     if (origin->http2 && origin->http2->usable()) co_return co_await origin->http2->start(std::move(request));
     CO_TRY_VOID(co_await settle_protocol(origin));
+    CO_TRY_VOID(may_send(origin->route));
   }
   co_return make_error(Code::kUnavailable, "{} takes no requests now", origin->route.authority.text());
 }

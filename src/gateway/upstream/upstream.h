@@ -52,6 +52,7 @@ class Upstream {
   Task<Result<std::unique_ptr<http::ClientExchange>>> start_once(OriginPtr origin, http::RequestHead request);
   Task<Result<void>> settle_protocol(OriginPtr origin);
   Task<Result<net::StreamPtr>> connect_http1(OriginPtr origin);
+  static Result<void> may_send(const Route& route);
   Task<Result<net::TlsClientContext::Connected>> open(Route route, net::Http2 h2);
 
   async::Executor executor_;
