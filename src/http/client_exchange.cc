@@ -40,11 +40,13 @@ Task<Result<void>> Http1ClientExchange::send_request_head() {
 }
 
 Task<Result<void>> Http1ClientExchange::replace_connection(Error reason) {
-  bool safe =
-      connection_ && connection_->reused && !answered_ && !has_body_ && !replaced_ && is_idempotent(method_);
+  bool safe = connection_ && connection_->reused && !answered_ && !has_body_ && !replaced_ && !closed_ &&
+              is_idempotent(method_);
   if (!safe || reason.code() == Code::kDeadline || reason.code() == Code::kCancelled) co_return reason;
   replaced_ = true;
-  CO_TRY(connection_, co_await client_->connect());
+  CO_TRY(auto fresh, co_await client_->connect());
+  if (closed_) co_return over("send a request again");
+  connection_ = std::move(fresh);
   connection_->stream->set_idle_limit(idle_limit_);
   co_return co_await connection_->stream->write_all(head_);
 }
@@ -157,6 +159,7 @@ net::StreamPtr Http1ClientExchange::take_stream() {
 void Http1ClientExchange::close() {
   // The connection stays until the exchange goes away: operations on it may be pending and end with
   // kCancelled.
+  closed_ = true;
   keep_alive_ = false;
   if (connection_) connection_->stream->close();
 }

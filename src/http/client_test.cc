@@ -5,6 +5,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "async/event.h"
 #include "async/scope.h"
 #include "http/body_reader.h"
 #include "http/http1_for_test.h"
@@ -241,6 +242,64 @@ TEST(Http1Client, ARequestThatMeetsTheCloseOfAKeptConnectionIsRepeatedOnce) {
   ASSERT_EQ(out.size(), 2u);
   EXPECT_TRUE(out[1].ok());
   EXPECT_EQ(connections, 2u);
+}
+
+// A peer whose next connection is not made before the test says so.
+struct SlowPeer {
+  asio::io_context loop;
+  async::Event changed{loop.get_executor()};
+  int connections = 0;
+  bool open = false;
+  bool gone = false;  // the second connection has ended
+  std::string second;
+
+  Connector connector() {
+    return [this]() -> Task<Result<net::StreamPtr>> {
+      bool first = connections++ == 0;
+      changed.notify_all();
+      while (!first && !open) co_await changed.wait();
+      auto [ours, theirs] = net::stream_pair(loop.get_executor());
+      asio::co_spawn(loop, play(std::move(theirs), first), asio::detached);
+      co_return std::move(ours);
+    };
+  }
+  Task<> play(net::StreamPtr stream, bool first) {
+    char buffer[4096];
+    auto count = co_await stream->read_some(buffer);
+    if (!first) {
+      if (count.ok()) second.assign(buffer, *count);
+      gone = true;
+      co_return;
+    }
+    (void)co_await stream->write_all(kEmptyOk);
+    (void)co_await stream->read_some(buffer);
+  }
+};
+
+// Who closes an exchange whose dead connection is being replaced does not want the new one either.
+TEST(Http1Client, AnExchangeThatIsClosedWhileItDialsAgainSendsNothing) {
+  SlowPeer peer;
+  auto client = make_client(peer.connector());
+  std::optional<Result<ResponseHead>> head;
+  auto read = [&](ClientExchange& exchange) -> Task<> { head.emplace(co_await exchange.read_head()); };
+  auto run = [&]() -> Task<> {
+    (void)co_await fetch(client, get("/1"), "", 100);
+    auto exchange = *co_await client->start(get("/2"));
+    async::Scope scope(peer.loop.get_executor());
+    scope.spawn("read", read(*exchange));
+    while (peer.connections < 2) co_await peer.changed.wait();
+    exchange->close();
+    peer.open = true;
+    peer.changed.notify_all();
+    co_await scope.join();
+    client->close_idle();
+  };
+  asio::co_spawn(peer.loop, run(), asio::detached);
+  peer.loop.run();
+  ASSERT_TRUE(head && !head->ok());
+  EXPECT_EQ(head->error().code(), Code::kCancelled);
+  EXPECT_EQ(peer.second, "");
+  EXPECT_TRUE(peer.gone);
 }
 
 // gateway.md, report 36: work that may have been done is not asked for again.

@@ -69,7 +69,7 @@ class Http1ClientExchange final : public ClientExchange {
   bool complete() const { return head_read_ && body_.done() && request_complete_; }
 
   std::shared_ptr<Http1Client> client_;
-  std::unique_ptr<ClientConnection> connection_;  // null after take_stream() or close()
+  std::unique_ptr<ClientConnection> connection_;  // null after take_stream()
   std::string method_;
   std::string head_;  // the request head as sent; kept while it may have to be sent again
   bool wants_upgrade_;
@@ -77,6 +77,7 @@ class Http1ClientExchange final : public ClientExchange {
   std::optional<std::uint64_t> due_;
   bool request_complete_;
   bool replaced_ = false;
+  bool closed_ = false;    // by close(); also while a new connection is being made
   bool answered_ = false;  // a byte of an answer has arrived
   bool head_read_ = false;
   bool keep_alive_ = false;
