@@ -39,11 +39,16 @@ Task<Result<void>> BoundedExchange::finish_body() {
 Task<Result<http::ResponseHead>> BoundedExchange::read_head() {
   CO_TRY_VOID(allow(limits_.first_byte));
   auto head = co_await inner_->read_head();
-  if (head.ok() || body_taken_ || !repeat_.start) co_return head;
+  if (head.ok() || body_taken_ || closed_ || !repeat_.start) co_return head;
   bool untouched = head.error().word() == http::kNotProcessed;
   if (!untouched && !(repeat_.idempotent && head.error().code() == Code::kUnavailable)) co_return head;
   auto start = std::exchange(repeat_.start, nullptr);
   auto again = co_await start();
+  // Meanwhile the other side went on. A byte that the old exchange took is lost: the repeat would be a whole
+  // request with too little in it.
+  if (closed_)
+    co_return make_error(Code::kCancelled, "read an answer: the exchange has been closed on this side");
+  if (body_taken_) co_return head;
   if (!again.ok()) co_return std::move(again).error();
   inner_ = std::move(*again);
   CO_TRY_VOID(allow(limits_.first_byte));
@@ -52,6 +57,11 @@ Task<Result<http::ResponseHead>> BoundedExchange::read_head() {
     CO_TRY_VOID(co_await inner_->finish_body());
   }
   co_return co_await inner_->read_head();
+}
+
+void BoundedExchange::close() {
+  closed_ = true;
+  inner_->close();
 }
 
 Task<Result<std::size_t>> BoundedExchange::read_body(std::span<char> out) {

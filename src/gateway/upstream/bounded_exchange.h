@@ -24,7 +24,7 @@ class BoundedExchange final : public http::ClientExchange {
   Task<Result<std::size_t>> read_body(std::span<char> out) override;
   bool body_waiting() const override { return inner_->body_waiting(); }
   net::StreamPtr take_stream() override { return inner_->take_stream(); }
-  void close() override { inner_->close(); }
+  void close() override;
   // For the bodies; the limits of the route stay in force beside it.
   void set_idle_limit(Steady::duration limit) override { limits_.idle = limit; }
 
@@ -38,6 +38,7 @@ class BoundedExchange final : public http::ClientExchange {
   Steady::time_point until_;
   bool body_taken_ = false;  // a byte of the request's body has been given away
   bool finished_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace atl::gateway
