@@ -100,6 +100,7 @@ Task<Result<void>> Minter::load(SlotPtr slot, CredentialPtr credential) {
   CO_TRY(Tokens tokens, unpack(packed));
   keep(*slot, std::move(tokens));
   slot->saved = true;
+  slot->since.reset();
   co_return success();
 }
 
@@ -115,6 +116,7 @@ Result<TokenRequest> Minter::request_for(const Slot& slot, const Credential& cre
 
 void Minter::keep(Slot& slot, Tokens tokens) const {
   slot.access = std::make_shared<const Locked>(Locked::copy_of(tokens.access.reveal()));
+  slot.since = clock_.steady_now();
   slot.expires = tokens.expires;
   if (tokens.refresh.empty()) {
     // The one at hand stays good (RFC 6749 §6); an access token alone can be had again and needs no disk.
@@ -136,7 +138,9 @@ Task<Result<void>> Minter::save(SlotPtr slot, CredentialPtr credential) {
 void Minter::reject(const Credential& credential, const TokenPtr& token) {
   auto found = slots_.find(credential.row.id);
   if (found == slots_.end() || found->second->access != token) return;  // a newer one is there already
-  found->second->access = nullptr;
+  auto& slot = *found->second;
+  if (slot.since && clock_.steady_now() - *slot.since < kTrusted) return;
+  slot.access = nullptr;
 }
 
 void Minter::forget(const std::string& secret_id) {

@@ -24,8 +24,9 @@ using TokenPtr = std::shared_ptr<const Locked>;
 // Use from one loop. Call stop() before it goes.
 class Minter {
  public:
-  static constexpr auto kMargin = std::chrono::seconds(60);  // a token is renewed this long before its end
-  static constexpr auto kPause = std::chrono::seconds(2);    // after an exchange that failed
+  static constexpr auto kMargin = std::chrono::seconds(60);   // a token is renewed this long before its end
+  static constexpr auto kPause = std::chrono::seconds(2);     // after an exchange that failed
+  static constexpr auto kTrusted = std::chrono::seconds(60);  // a new token outlives refusals for this long
   static constexpr auto kAuthorizeWithin = std::chrono::minutes(10);
   static constexpr std::size_t kMaxAuthorizations = 64;
 
@@ -36,7 +37,8 @@ class Minter {
   // the one at hand is good to its end. kDenied, word "oauth_invalid_grant" or "authorization_needed", when a
   // person has to authorize it (again). Cancelling the caller does not stop an exchange.
   Task<Result<TokenPtr>> token(CredentialPtr credential);
-  // An upstream has refused `token`: the next caller gets a new one.
+  // An upstream has refused `token`: the next caller gets a new one, but not within kTrusted of the exchange
+  // that gave it. A program inside can have every request refused, and each would cost an exchange.
   void reject(const Credential& credential, const TokenPtr& token);
   // The secret was removed.
   void forget(const std::string& secret_id);
@@ -65,6 +67,7 @@ class Minter {
     TokenPtr access;
     Locked refresh;
     WallTime expires;
+    std::optional<Steady::time_point> since;  // of the exchange that gave `access`; none: it was on disk
     bool loaded = false;
     bool saved = true;  // false: what is here is not on disk, so nobody may use it
     bool busy = false;

@@ -265,10 +265,40 @@ TEST_F(MinterTest, AnEndpointThatIsDownIsAskedAgainAfterAPause) {
 TEST_F(MinterTest, ARejectedTokenIsReplacedOnce) {
   auto credential = this->credential();
   auto first = run(minter_->token(credential));
+  clock_.advance(Minter::kTrusted);
   minter_->reject(*credential, *first);
   EXPECT_EQ(mint(credential), "access-2");
-  minter_->reject(*credential, *first);  // a slow second request with the old one
+  clock_.advance(Minter::kTrusted);
+  minter_->reject(*credential, *first);  // a very slow second request with the old one
   EXPECT_EQ(mint(credential), "access-2");
+}
+
+TEST_F(MinterTest, AProgramThatHasEveryRequestRefusedCostsOneExchangeInAWhile) {
+  auto credential = this->credential();
+  auto refused = [&] {
+    auto token = run(minter_->token(credential));
+    minter_->reject(*credential, *token);
+    return text(token);
+  };
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(refused(), "access-1");
+  clock_.advance(Minter::kTrusted - Millis(1));
+  clock_.step_wall(std::chrono::minutes(5));  // a clock that is set makes no token older
+  EXPECT_EQ(refused(), "access-1");
+  EXPECT_EQ(mint(credential), "access-1");
+  clock_.advance(Millis(1));
+  EXPECT_EQ(refused(), "access-1");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(refused(), "access-2");
+  EXPECT_EQ(endpoint_.requests.size(), 2U);
+}
+
+TEST_F(MinterTest, ATokenFromTheDiskIsReplacedAtItsFirstRefusal) {
+  auto credential = this->credential();
+  EXPECT_EQ(mint(credential), "access-1");
+  restart();
+  auto kept = run(minter_->token(used()));
+  EXPECT_EQ(text(kept), "access-1");
+  minter_->reject(*credential, *kept);
+  EXPECT_EQ(mint(used()), "access-2");
 }
 
 TEST_F(MinterTest, ClientCredentialsNeedNoDisk) {
