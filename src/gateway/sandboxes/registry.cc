@@ -55,13 +55,18 @@ SandboxPtr Registry::find(std::string_view id) const {
 }
 
 std::shared_ptr<void> Registry::on_change(std::function<void(const std::string&)> call) {
-  auto place = calls_->insert(calls_->end(), std::move(call));
-  return {nullptr, [calls = calls_, place](void*) { calls->erase(place); }};
+  auto held = std::make_shared<Call>(std::move(call));
+  std::erase_if(calls_, [](const auto& one) { return one.expired(); });
+  calls_.push_back(held);
+  return held;
 }
 
-// A call may subscribe or unsubscribe others, but not itself.
+// A call may subscribe and unsubscribe, itself too, and change the registry.
 void Registry::tell(const std::string& id) {
-  for (auto call = calls_->begin(); call != calls_->end();) (*call++)(id);
+  auto calls = calls_;
+  for (const auto& one : calls) {
+    if (auto call = one.lock()) (*call)(id);
+  }
 }
 
 }  // namespace atl::gateway

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -58,7 +57,8 @@ class Registry {
   // True while what is here can be taken for the truth; after a silence of kPatience nothing sensitive works.
   bool fresh() const { return heard_ && Steady::now() - *heard_ < kPatience; }
 
-  // Called with the id when a sandbox has changed or gone, after the change. The handle unsubscribes.
+  // Called with the id when a sandbox has changed or gone, after the change. The handle unsubscribes; also a
+  // call may let handles go.
   std::shared_ptr<void> on_change(std::function<void(const std::string& id)> call);
 
  private:
@@ -66,7 +66,7 @@ class Registry {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
-  using Calls = std::list<std::function<void(const std::string&)>>;
+  using Call = std::function<void(const std::string&)>;
 
   void drop(const std::string& id);
   void tell(const std::string& id);
@@ -74,7 +74,7 @@ class Registry {
   std::unordered_map<std::string, SandboxPtr, Hash, std::equal_to<>> by_id_;
   std::unordered_map<std::uint32_t, SandboxPtr> by_slot_;
   std::optional<Steady::time_point> heard_;
-  std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
+  std::vector<std::weak_ptr<Call>> calls_;  // those whose handle has gone too, until the next one comes
 };
 
 }  // namespace atl::gateway

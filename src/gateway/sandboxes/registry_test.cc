@@ -81,6 +81,23 @@ TEST(Registry, TellsOfEachChangeUntilUnsubscribed) {
   EXPECT_EQ(told.size(), 4u);
 }
 
+// Whoever is told may let its own handle go, and that of the one whose turn is next.
+TEST(Registry, ACallMayEndSubscriptions) {
+  Registry registry;
+  std::vector<std::string> told;
+  std::shared_ptr<void> first, second, third;
+  first = registry.on_change([&](const std::string& id) {
+    first.reset();
+    second.reset();
+    told.push_back("first " + id);
+  });
+  second = registry.on_change([&](const std::string& id) { told.push_back("second " + id); });
+  third = registry.on_change([&](const std::string& id) { told.push_back("third " + id); });
+  registry.put(sandbox("a", 1));
+  registry.put(sandbox("b", 2));
+  EXPECT_THAT(told, ElementsAre("first a", "third a", "third b"));
+}
+
 TEST(Registry, IsStaleUntilControlHasSpoken) {
   Registry registry;
   EXPECT_FALSE(registry.fresh());
