@@ -49,7 +49,7 @@ class TakeDown {
       return make_error(Code::kConflict,
                         "the daemons were not started by 'atoll up', so they are not stopped here")
           .with_hint(
-              "systemctl stop atoll-control atoll-runner; then 'atoll down' ends the sandboxes that are "
+              "systemctl stop atoll-control atoll-gateway atoll-runner; then 'atoll down' ends the sandboxes that are "
               "left");
     }
     auto state = load_state(config_.run_dir);
@@ -178,6 +178,7 @@ class TakeDown {
 
   void stop_rest() {
     bool runner = running("runner");
+    if (running("gateway")) report_.stopped_daemons.push_back("gateway");
     auto supervisor = sys::open_same_process(state_.process.pid, state_.process.start_ticks);
     if (supervised_ && supervisor.ok()) {
       tell_("stopping the runner");
@@ -187,6 +188,7 @@ class TakeDown {
       return;
     }
     if (runner) report_.stopped_daemons.push_back("runner");
+    end("gateway");
     end("runner");
     auto own = sys::open_same_process(own_runner_.pid, own_runner_.start_ticks);
     if (own_runner_.pid > 0 && own.ok()) end_process(*own, kGrace);
