@@ -122,6 +122,18 @@ Task<Result<bool>> follow(Run& run, ProcessStream& process, const ProcessSpec& s
   }
 }
 
+// The same from its start on. A signal that comes before the program is among those that run finds nothing to
+// interrupt, so it is looked for here.
+Task<Result<bool>> run_in(Map& map, Run& run, GuestClient& guest) {
+  ProcessSpec spec = spec_for(map, run);
+  auto process = co_await guest.start(spec);
+  if (!process.ok() || map.signal != 0) co_return false;
+  map.running.push_back(process->get());
+  auto ended = co_await follow(run, **process, spec);
+  std::erase(map.running, process->get());
+  co_return ended;
+}
+
 // One attempt. True when the run is over, false when another sandbox should try.
 Task<bool> attempt(Map& map, Run& run) {
   ++run.attempts;
@@ -134,14 +146,8 @@ Task<bool> attempt(Map& map, Run& run) {
     run.failure = guest.error().message();
     co_return true;
   }
-  ProcessSpec spec = spec_for(map, run);
   Result<bool> ended = false;
-  auto process = co_await (*guest)->start(spec);
-  if (process.ok()) {
-    map.running.push_back(process->get());
-    ended = co_await follow(run, **process, spec);
-    std::erase(map.running, process->get());
-  }
+  if (map.signal == 0) ended = co_await run_in(map, run, **guest);
   (void)co_await kill_sandbox(map.api, (*guest)->sandbox());
   if (!ended.ok()) {
     run.failure = ended.error().message();
