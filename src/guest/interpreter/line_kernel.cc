@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <boost/json.hpp>
 
@@ -18,6 +19,8 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kReadStep = 64 * kKiB;
+constexpr std::size_t kReadTurn = kMiB;  // before other tasks of the loop have theirs
+constexpr std::size_t kMaxPipe = kMiB;   // most that a pipe holds of a user without privileges
 
 std::string text_of(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains({key.data(), key.size()});
@@ -81,10 +84,8 @@ Result<std::map<std::string, std::string>> LineKernel::prepare() {
 Task<Result<void>> LineKernel::attach() {
   scope_.spawn("kernel events", pump());
   // The first event of a kernel says that it is ready.
-  while (held_.empty() && !ended_) co_await changed_.wait();
-  if (held_.empty()) co_return make_error(Code::kUnavailable, "it ended");
-  held_.clear();
-  held_bytes_ = 0;
+  while (!ready_ && !ended_) co_await changed_.wait();
+  if (!ready_) co_return make_error(Code::kUnavailable, "it ended");
   co_return success();
 }
 
@@ -93,53 +94,71 @@ void LineKernel::detach() {
   if (events_) events_->cancel();
 }
 
-bool LineKernel::read_events() {
+LineKernel::Left LineKernel::read_events(std::size_t& limit) {
   std::string buffer(kReadStep, '\0');
-  while (held_bytes_ <= kMaxHeld) {
-    ssize_t got = ::read(events_->native_handle(), buffer.data(), buffer.size());
+  while (limit > 0 && held_bytes_ <= kMaxHeld) {
+    ssize_t got = ::read(events_->native_handle(), buffer.data(), std::min(buffer.size(), limit));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return got < 0 && errno == EAGAIN;
+    if (got <= 0) return got < 0 && errno == EAGAIN ? Left::kNothing : Left::kBroken;
+    limit -= static_cast<std::size_t>(got);
     in_.append(buffer, 0, static_cast<std::size_t>(got));
     take_lines();
   }
-  return true;
+  return Left::kMore;
 }
 
 Task<> LineKernel::pump() {
-  while (!ended_ && read_events()) {
-    if (held_bytes_ > kMaxHeld) {
+  while (!ended_) {
+    std::size_t turn = kReadTurn;
+    Left left = read_events(turn);
+    if (left == Left::kBroken) break;
+    if (left == Left::kNothing) {
+      auto [error] = co_await events_->async_wait(Pipe::wait_read, async::use_result);
+      if (error) break;
+    } else if (held_bytes_ > kMaxHeld) {
       co_await changed_.wait();
-      continue;
+    } else {
+      co_await async::yield();
     }
-    auto [error] = co_await events_->async_wait(Pipe::wait_read, async::use_result);
-    if (error) break;
   }
 }
 
-// All is in the pipe: what the process wrote it wrote before it ended.
+// All is in the pipe: what the process wrote it wrote before it ended. What is more than a pipe holds comes
+// from another process, which may go on for ever.
 Task<> LineKernel::drain() {
-  do {
-    if (!read_events()) co_return;
-    if (held_bytes_ > kMaxHeld) co_await changed_.wait();
-  } while (held_bytes_ > kMaxHeld);
+  for (std::size_t left = kMaxPipe; left > 0;) {
+    while (held_bytes_ > kMaxHeld) co_await changed_.wait();
+    if (read_events(left) != Left::kMore) co_return;
+  }
+}
+
+void LineKernel::stop_holding() {
+  holding_ = false;
+  held_.clear();
+  held_bytes_ = 0;
+  changed_.notify_all();
+}
+
+void LineKernel::take_event(std::string_view line) {
+  boost::system::error_code failure;
+  json::value value;
+  if (!skipping_) value = json::parse(json::string_view(line.data(), line.size()), failure);
+  // An event too large to read, or none at all: the client is told that something is missing.
+  if (skipping_ || failure || !value.is_object())
+    value = json::object{{"error", json::object{{"name", "OutputTooLarge"},
+                                                {"value", "one piece of output could not be read"}}}};
+  held_.push_back({std::move(value.get_object()), line.size()});
+  held_bytes_ += line.size();
+  process_->changed().notify_all();
 }
 
 void LineKernel::take_lines() {
   std::size_t start = 0;
   for (std::size_t end; (end = in_.find('\n', start)) != std::string::npos; start = end + 1) {
     std::string_view line = std::string_view(in_).substr(start, end - start);
-    boost::system::error_code failure;
-    json::value value;
-    if (!skipping_) value = json::parse(json::string_view(line.data(), line.size()), failure);
-    // An event too large to read, or none at all: the client is told that something is missing.
-    if (skipping_ || failure || !value.is_object())
-      value = json::object{{"error", json::object{{"name", "OutputTooLarge"},
-                                                  {"value", "one piece of output could not be read"}}}};
+    if (holding_) take_event(line);
     skipping_ = false;
-    held_.push_back({std::move(value.get_object()), line.size()});
-    held_bytes_ += line.size();
-    changed_.notify_all();
-    process_->changed().notify_all();
+    if (!std::exchange(ready_, true)) changed_.notify_all();
   }
   in_.erase(0, start);
   if (in_.size() > kMaxMessage) {
@@ -215,11 +234,11 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
   Subscriber printed(process_, process_->ring().end());
   applied_ = environment_;
   done_ = false;
-  held_.clear();
-  held_bytes_ = 0;
   out_text_ = error_text_ = Utf8Pieces();
   co_await output.put(count_line(++count_));
   auto sent = co_await send(std::move(command));
+  // A kernel says nothing of a call before it has read all of it.
+  holding_ = true;
   while (sent.ok()) {
     co_await print(printed, process_->ring().end(), output);
     if (!held_.empty()) {
@@ -240,6 +259,7 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
     if (ended_) break;
     co_await process_->changed().wait();
   }
+  stop_holding();
   std::string rest = out_text_.rest(), error_rest = error_text_.rest();
   if (!rest.empty()) co_await output.put(output_line("stdout", rest));
   if (!error_rest.empty()) co_await output.put(output_line("stderr", error_rest));

@@ -31,9 +31,13 @@ class LineKernel final : public Kernel {
   using Pipe = async::asio::posix::stream_descriptor;
   // Reads events until the kernel ends.
   Task<> pump();
-  // What is in the pipe now. False when it cannot be read.
-  bool read_events();
+  enum class Left : std::uint8_t { kNothing, kMore, kBroken };
+  // Reads what is in the pipe now: at most `limit` bytes, which it counts down, and no more than may be held.
+  Left read_events(std::size_t& limit);
   void take_lines();
+  void take_event(std::string_view line);
+  // Ends the time in which events are held, and wakes who waits for room.
+  void stop_holding();
   Task<Result<void>> send(std::string line);
   // Sends on what the code printed, up to `mark` of the process's output.
   Task<> print(Subscriber& printed, std::uint64_t mark, Output& output);
@@ -50,6 +54,9 @@ class LineKernel final : public Kernel {
   std::unique_ptr<Pipe> events_;
   std::string in_;
   bool skipping_ = false;  // the rest of a line that is too long
+  bool ready_ = false;     // it has said something
+  // A call runs and its code is sent. What comes at other times nobody would take, so it is dropped.
+  bool holding_ = false;
   std::deque<Event> held_;
   std::size_t held_bytes_ = 0;
   std::int64_t count_ = 0;

@@ -80,7 +80,8 @@ Server::Server(async::Executor executor, ProcessTable& processes, Options option
       host_{executor, processes, options_.run_directory, options_.environment},
       handler_([this](Exchange& exchange) { return handle(exchange); }),
       guest_daemon_(http::make_client([this] { return dial(options_.guest_daemon); })),
-      connections_(executor) {
+      connections_(executor),
+      work_done_(executor) {
   limits_.connections = kMaxConnections;
 }
 
@@ -109,6 +110,7 @@ Task<> Server::run(std::unique_ptr<net::Listener> listener) {
 }
 
 Task<> Server::warm_up(ContextPtr context) {
+  Work work(*this);
   auto ready = co_await context->warm_up();
   if (!ready.ok()) log::warn("the default context does not start", {{"why", ready.error().message()}});
 }
@@ -118,9 +120,11 @@ Task<> Server::serve_connection(net::StreamPtr stream) {
 }
 
 Task<> Server::shut_down() {
+  stopping_ = true;
   if (listener_ != nullptr) listener_->close();
   for (const ContextPtr& context : std::vector<ContextPtr>(contexts_)) co_await context->close();
   contexts_.clear();
+  while (works_ > 0) co_await work_done_.wait();
   connections_.cancel();
   co_await connections_.join();
   guest_daemon_->close_idle();
@@ -177,6 +181,7 @@ Result<ContextPtr> Server::find(const ExecuteRequest& request) {
 }
 
 Result<ContextPtr> Server::add(const std::string& language, std::string directory) {
+  if (stopping_) return make_error(Code::kUnavailable, "the code interpreter is shutting down");
   if (contexts_.size() >= kMaxContexts)
     return make_error(Code::kExhausted, "there are {} contexts already", kMaxContexts);
   TRY(KernelSpec spec, find_kernel(options_.places, language));
@@ -232,6 +237,7 @@ Task<> Server::serve_execute(Exchange& exchange) {
 }
 
 Task<> Server::stream_execution(Exchange& exchange, ContextPtr context, Call call) {
+  Work work(*this);
   exchange.set_idle_limit(kClientStall);
   Stream stream(executor_, exchange);
   async::Scope helpers(executor_);
@@ -267,9 +273,12 @@ Task<> Server::serve_create(Exchange& exchange) {
     co_return;
   }
   ContextPtr context = *made;
+  Work work(*this);
   auto ready = co_await context->warm_up();
   if (!ready.ok()) {
     std::erase(contexts_, context);
+    // Others may wait in it already, and must not start what nobody would end.
+    co_await context->close();
     co_await respond_failure(exchange, ready.error());
     co_return;
   }
@@ -287,6 +296,7 @@ Task<> Server::serve_context(Exchange& exchange, std::string_view method, std::s
     co_return;
   }
   ContextPtr context = *found;
+  Work work(*this);
   Result<void> done = success();
   if (restart) {
     done = co_await context->restart();

@@ -37,7 +37,8 @@ class Server {
 
   // Starts the default context and serves connections until the listener is closed.
   Task<> run(std::unique_ptr<net::Listener> listener);
-  // Ends connections and kernels; for tests and an orderly end.
+  // Ends connections and kernels; for tests and an orderly end. Waits for clients to take the last words of
+  // code that runs.
   Task<> shut_down();
 
  private:
@@ -47,6 +48,22 @@ class Server {
     std::string language;  // as asked
   };
   static Result<ExecuteRequest> parse_execute(std::string_view text);
+
+  // A task that works with a kernel holds one: it must not be cancelled half-way, so shut_down() waits for
+  // it.
+  class Work {
+   public:
+    explicit Work(Server& server) : server_(server) { ++server_.works_; }
+    ~Work() {
+      --server_.works_;
+      server_.work_done_.notify_all();
+    }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+   private:
+    Server& server_;
+  };
 
   Task<> serve_connection(net::StreamPtr stream);
   Task<> handle(Exchange& exchange);
@@ -75,6 +92,9 @@ class Server {
   Environment globals_;               // the sandbox's environment
   Secret known_token_;                // with which globals_ was read
   bool authorized_ = false;
+  std::size_t works_ = 0;  // that exist
+  async::Event work_done_;
+  bool stopping_ = false;
 };
 
 }  // namespace atl::guest::interpreter

@@ -3,18 +3,24 @@
 // The interpreter over HTTP, with the shell's kernel and a guest daemon that is played here.
 #include "guest/interpreter/server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <boost/json.hpp>
 
 #include "guest/interpreter/kernels.h"
+#include "guest/interpreter/limits.h"
 #include "guest/reaper.h"
 #include "guest/rpc.h"
 
@@ -157,6 +163,53 @@ class InterpreterTest : public ::testing::Test {
   std::string print(const std::string& code, json::object more = {}) {
     return text_of(run(code, std::move(more)), "stdout");
   }
+  // Sends code and waits until it has printed `word`.
+  std::unique_ptr<http::ClientExchange> begin(const std::string& code, const std::string& word) {
+    std::string body = execute_body(code);
+    auto exchange = await(client_->start(request("POST", "/execute", body.size(), "right")));
+    EXPECT_TRUE(exchange.ok());
+    EXPECT_TRUE(await((*exchange)->write_body(body)).ok());
+    EXPECT_TRUE(await((*exchange)->read_head()).ok());
+    std::string seen, buffer(4096, '\0');
+    while (seen.find(word) == std::string::npos) {
+      auto got = await((*exchange)->read_body(buffer));
+      EXPECT_TRUE(got.ok() && *got > 0);
+      if (!got.ok() || *got == 0) break;
+      seen.append(buffer, 0, *got);
+    }
+    return std::move(*exchange);
+  }
+  // Writes `line` in the name of the only kernel, again and again until it is `bytes`. Gives how many were
+  // written before nobody read any more.
+  std::size_t write_events(const std::string& line, std::size_t bytes) {
+    std::string path;
+    for (const auto& entry : fs::directory_iterator(directory_))
+      path = entry.path().extension() == ".events" ? entry.path().string() : path;
+    sys::Fd pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    EXPECT_TRUE(static_cast<bool>(pipe));
+    EXPECT_LE(line.size(), static_cast<std::size_t>(PIPE_BUF)) << "it is to be written whole or not at all";
+    std::size_t sent = 0;
+    for (bool waited = false; sent < bytes;) {
+      if (::write(pipe.get(), line.data(), line.size()) > 0) {
+        sent += line.size();
+        waited = false;
+      } else if (!std::exchange(waited, true)) {
+        settle();
+      } else {
+        break;
+      }
+    }
+    return sent;
+  }
+  // A request beside others; its answer comes while the loop runs.
+  void post(const std::string& target, std::string body, std::optional<Result<http::Answer>>& answer) {
+    auto head = request("POST", target, body.size(), "right");
+    scope_.spawn(target, store(http::fetch(client_, std::move(head), std::move(body), kMiB), answer));
+  }
+  // Until nothing more happens by itself.
+  void settle() {
+    while (loop_.poll() > 0) {}
+  }
   std::string make_context() {
     auto answer = call("POST", "/contexts", R"({"language":"bash"})");
     return std::string(json::parse(answer.body).at("id").as_string());
@@ -254,19 +307,98 @@ TEST_F(InterpreterTest, LosesNothingOfMuchOutput) {
 
 TEST_F(InterpreterTest, InterruptsCodeWhoseClientHasGone) {
   run("x=kept");
-  std::string body = execute_body("echo on; while true; do :; done");
-  auto exchange = await(client_->start(request("POST", "/execute", body.size(), "right")));
-  ASSERT_TRUE(exchange.ok());
-  ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
-  ASSERT_TRUE(await((*exchange)->read_head()).ok());
-  std::string seen, buffer(4096, '\0');
-  while (seen.find("on") == std::string::npos) {
-    auto got = await((*exchange)->read_body(buffer));
-    ASSERT_TRUE(got.ok() && *got > 0);
-    seen.append(buffer, 0, *got);
-  }
-  (*exchange)->close();
+  begin("echo on; while true; do :; done", "on")->close();
   EXPECT_EQ(print("echo $x"), "kept\n");
+}
+
+// More than is held of one kernel.
+constexpr std::size_t kFlood = kMaxHeld + 4 * kMiB;
+const std::string kResult = R"({"result":{"text/plain":")" + std::string(4000, 'x') + "\"}}\n";
+const std::string kDone = "{\"done\":true}\n";
+
+std::ptrdiff_t results_in(const std::vector<json::object>& lines) {
+  return std::count_if(lines.begin(), lines.end(),
+                       [](const json::object& line) { return line.at("type") == "result"; });
+}
+
+TEST_F(InterpreterTest, DropsEventsThatNoCallIsThereFor) {
+  run("x=kept");
+  EXPECT_GE(write_events(kResult, kFlood), kFlood);
+  auto lines = run("echo $x");
+  EXPECT_EQ(text_of(lines, "stdout"), "kept\n");
+  EXPECT_EQ(results_in(lines), 0);
+}
+
+TEST_F(InterpreterTest, AKernelThatSaidMuchBetweenCallsCanEndAndBeEnded) {
+  pid_t kernel = static_cast<pid_t>(std::stoi(print("echo $$")));
+  EXPECT_GE(write_events(kResult, kFlood), kFlood);
+  ::kill(kernel, SIGKILL);
+  while (processes_.find(kernel) && !processes_.find(kernel)->outcome()) loop_.run_one();
+  EXPECT_EQ(text_of(run("echo lost"), "error", "name"), "KernelDied");
+  EXPECT_EQ(print("echo on"), "on\n");
+  EXPECT_GE(write_events(kResult, kFlood), kFlood);
+  auto contexts = json::parse(call("GET", "/contexts").body).as_array();
+  ASSERT_EQ(contexts.size(), 1u);
+  std::string id(contexts[0].at("id").as_string());
+  EXPECT_EQ(call("POST", "/contexts/" + id + "/restart").body, "null");
+  EXPECT_GE(write_events(kResult, kFlood), kFlood);
+  EXPECT_EQ(call("DELETE", "/contexts/" + id).body, "null");
+}
+
+TEST_F(InterpreterTest, GoesOnAfterACallThatLeftMuchUntaken) {
+  std::string go = directory_ + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  auto exchange = begin("echo on; read <" + go, "on");
+  // More than sockets take of an answer that nobody reads, then the end of the call, and much behind it.
+  constexpr std::size_t kUnread = 12 * kMiB;
+  ASSERT_GE(write_events(kResult, kUnread), kUnread);
+  write_events(kDone, 1);
+  EXPECT_LT(write_events(kResult, kFlood), kFlood) << "the client is waited for";
+  auto rest = await(exchange->read_all(64 * kMiB));
+  ASSERT_TRUE(rest.ok()) << rest.error().message();
+  EXPECT_GE(write_events(kResult, kFlood), kFlood);
+  // The next call gets none of it. The kernel is not there to say that it is done.
+  std::optional<Result<http::Answer>> next;
+  post("/execute", execute_body("true"), next);
+  settle();
+  write_events(kDone, 1);
+  while (!next) loop_.run_one();
+  ASSERT_TRUE(next->ok()) << next->error().message();
+  EXPECT_EQ(results_in(lines_of((*next)->body)), 0);
+}
+
+TEST_F(InterpreterTest, TellsCodeThatRunsOfTheEndOfTheInterpreter) {
+  auto exchange = begin("echo on; while true; do :; done", "on");
+  await(server_->shut_down());
+  auto rest = await(exchange->read_all(kMiB));
+  ASSERT_TRUE(rest.ok()) << rest.error().message();
+  EXPECT_EQ(text_of(lines_of(*rest), "error", "name"), "ContextRemoved");
+}
+
+TEST_F(InterpreterTest, AContextThatDoesNotStartIsClosedForThoseWhoWaitInIt) {
+  run("true");  // so that the next call is authorized without a question
+  std::string program = directory_ + "/kernels/bash_kernel.sh", go = directory_ + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
+  std::ifstream old(program);
+  std::string text((std::istreambuf_iterator<char>(old)), std::istreambuf_iterator<char>());
+  // The next kernel waits and then fails; those after it are as ever.
+  std::ofstream(program + ".new") << "if mkdir " << directory_ << "/first 2>/dev/null; then read <" << go
+                                  << "; exit 1; fi\n"
+                                  << text;
+  fs::rename(program + ".new", program);
+  std::optional<Result<http::Answer>> made, ran;
+  post("/contexts", R"({"language":"bash"})", made);
+  settle();
+  auto contexts = json::parse(call("GET", "/contexts").body).as_array();
+  ASSERT_EQ(contexts.size(), 2u);
+  post("/execute", execute_body("echo ran", {{"context_id", contexts[1].at("id")}}), ran);
+  settle();
+  ASSERT_EQ(::write(gate.get(), "now\n", 4), 4);
+  while (!made || !ran) loop_.run_one();
+  ASSERT_TRUE(made->ok() && ran->ok());
+  EXPECT_EQ((*made)->head.status, 503);
+  EXPECT_EQ(text_of(lines_of((*ran)->body), "error", "name"), "ContextRemoved");
 }
 
 }  // namespace

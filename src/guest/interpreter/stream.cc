@@ -39,12 +39,12 @@ Task<> Stream::end() {
 Task<> Stream::keep_alive() {
   while (!ended_ && !gone_) {
     auto due = last_ + kKeepalive;
-    if (busy_ || Steady::now() < due) {
-      auto until = std::max(due, Steady::now() + Millis(1));
-      co_await changed_.wait_until(until);
-      continue;
-    }
-    co_await write(kKeepaliveLine);
+    if (busy_)
+      co_await changed_.wait();
+    else if (Steady::now() < due)
+      co_await changed_.wait_until(due);
+    else
+      co_await write(kKeepaliveLine);
   }
 }
 
