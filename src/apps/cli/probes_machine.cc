@@ -29,7 +29,8 @@ constexpr std::uint64_t kGoodMemory = 2 * kGiB;
 
 Finding programs() {
   std::string missing;
-  for (const char* name : {"atoll-runner", "atoll-control", "atoll-gateway", "atoll-guestd", "atoll-template"}) {
+  for (const char* name :
+       {"atoll-runner", "atoll-control", "atoll-gateway", "atoll-guestd", "atoll-template"}) {
     if (!find_daemon(name).ok()) missing += (missing.empty() ? "" : ", ") + std::string(name);
   }
   if (missing.empty())

@@ -49,8 +49,8 @@ class TakeDown {
       return make_error(Code::kConflict,
                         "the daemons were not started by 'atoll up', so they are not stopped here")
           .with_hint(
-              "systemctl stop atoll-control atoll-gateway atoll-runner; then 'atoll down' ends the sandboxes that are "
-              "left");
+              "systemctl stop atoll-control atoll-gateway atoll-runner; then 'atoll down' ends the sandboxes "
+              "that are left");
     }
     auto state = load_state(config_.run_dir);
     if (state.ok()) state_ = *state;

@@ -314,6 +314,11 @@ Ended ask(Peer& peer, RequestHead head = request(), H2ClientLimits limits = {}) 
     out.answer.emplace(co_await fetch(b2.client, head, "", 1000));
     out.usable = b2.client->usable();
   });
+  // The stream belongs to this loop.
+  peer.stream->close();
+  bench.loop.restart();
+  bench.loop.poll();
+  peer.stream.reset();
   return out;
 }
 
@@ -444,6 +449,7 @@ TEST(Http2Client, TooManyInterimAnswersAreRefused) {
 }
 
 TEST(Http2Client, StaysBelowThePeersLimitOfStreams) {
+  Bench bench;  // outlives the peer's stream
   Peer peer;
   peer.on_start = [](Peer& p) {
     nghttp2_settings_entry one{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1};
@@ -452,7 +458,6 @@ TEST(Http2Client, StaysBelowThePeersLimitOfStreams) {
   peer.on_request = [](Peer& p, std::int32_t id) {
     if (p.requests.size() == 1) p.answer(id, {{":status", "204"}});
   };
-  Bench bench;
   auto [a, b] = net::stream_pair(bench.loop.get_executor());
   peer.stream = std::move(b);
   asio::co_spawn(bench.loop, peer.run(), asio::detached);
