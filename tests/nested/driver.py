@@ -37,7 +37,8 @@ def machine_image(programs, folder, qemu):
                            "--qemu-tree", qemu.folder or "/"], capture_output=True, text=True)
     if done.returncode != 0:
         raise host.Missing(done.stdout + done.stderr)
-    return folder + "/machine/machine-1.erofs"
+    (image,) = glob.glob(folder + "/machine/machine-*.erofs")
+    return image
 
 
 def unit_tests():
@@ -66,7 +67,8 @@ def make_disk(work, programs, kernel, qemu):
     tree.add_modules(kernel)
     for path in glob.glob(programs + "/atoll*"):
         tree.copy(path, "/atoll/" + os.path.basename(path))
-    tree.copy(machine_image(programs, work + "/machine", qemu), "/var/lib/atoll/machine/machine-1.erofs")
+    image = machine_image(programs, work + "/machine", qemu)
+    tree.copy(image, "/var/lib/atoll/machine/" + os.path.basename(image))
     for name in os.listdir(template):
         tree.copy(f"{template}/{name}", f"/var/lib/atoll/templates/{os.path.basename(os.path.realpath(template))}/{name}")
     for path in (host.HERE + "/start", host.HERE + "/inside.py", ROOT + "/tests/support/api.py", ROOT + "/tests/support/kernel.py"):
