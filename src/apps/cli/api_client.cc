@@ -37,7 +37,7 @@ Result<std::string> resolve(const std::string& host) {
 }
 
 Error unreachable(Error error, const Url& url) {
-  bool distrusted = error.message().find("certificate verify failed") != std::string::npos;
+  bool distrusted = error.word().starts_with("certificate_");  // net/tls/client.h
   return std::move(error)
       .context(fmt::format("cannot reach Atoll at {}", url.authority()))
       .with_word("unreachable")
