@@ -291,6 +291,7 @@ TEST_P(GvisorSaveFaultTest, LosesNothing) {
 INSTANTIATE_TEST_SUITE_P(Points, GvisorSaveFaultTest,
                          testing::Values("runner.save.after_record", "launcher.after_visit",
                                          "runner.save.still", "runner.save.after_files",
+                                         "runner.memory.before_manifest", "runner.save.after_manifest",
                                          "runner.save.after_keep", "runner.store.after_record",
                                          "runner.stop.after_disk"));
 

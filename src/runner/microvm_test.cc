@@ -414,10 +414,11 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   EXPECT_TRUE(gone('a'));
 }
 INSTANTIATE_TEST_SUITE_P(, MicrovmCrashTest,
-                         testing::Values("runner.save.after_record", "runner.save.after_save",
-                                         "runner.save.after_keep", "runner.stop.after_disk",
-                                         "runner.start.after_complete", "runner.restore.after_spent",
-                                         "runner.restore.after_resume"),
+                         testing::Values("runner.save.after_record", "runner.save.quiet",
+                                         "runner.save.after_save", "runner.memory.before_manifest",
+                                         "runner.save.after_manifest", "runner.save.after_keep",
+                                         "runner.stop.after_disk", "runner.start.after_complete",
+                                         "runner.restore.after_spent", "runner.restore.after_resume"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '.', '_');
