@@ -61,6 +61,10 @@ def take_turn(name):
     return lock
 
 
+# By comm; the daemons that a test starts itself are waited for by their Daemon.
+ORPHANS = ("memfd:atoll", "atoll-guestd", "atoll-gvisor", "atoll-launcher", "atoll-visit", "qemu-system")
+
+
 def reap_orphans():
     """Sandboxes whose launcher died come to us, as they come to the supervisor of `atoll up`: reaps them for ever."""
     PR_SET_CHILD_SUBREAPER = 36
@@ -69,7 +73,7 @@ def reap_orphans():
     def loop():
         while True:
             for pid in kernel.children(os.getpid()):
-                if kernel.read(f"/proc/{pid}/comm").startswith(("memfd:atoll", "atoll-guestd", "atoll-gvisor", "atoll-launcher")):
+                if kernel.read(f"/proc/{pid}/comm").startswith(ORPHANS):
                     try:
                         os.waitpid(pid, os.WNOHANG)
                     except ChildProcessError:
