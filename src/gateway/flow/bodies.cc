@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/digest.h"
+#include "gateway/upstream/request_head.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -73,27 +74,6 @@ Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange)
     buffer.passed_on(*got);
   }
   exchange.set_trailers(upstream.trailers());
-  co_return (co_await exchange.finish()).ok();
-}
-
-Task<bool> send_searched(http::ClientExchange& upstream, http::Exchange& exchange, AnswerBody body,
-                         const AnswerRules& rules, std::size_t& incidents) {
-  net::RelayBuffer buffer;
-  while (true) {
-    auto got = co_await body.read(buffer.space());
-    if (!got) {
-      exchange.abort();
-      co_return false;
-    }
-    if (*got == 0) break;
-    if (!(co_await exchange.write(buffer.view(*got))).ok()) {
-      upstream.close();
-      co_return false;
-    }
-    buffer.passed_on(*got);
-  }
-  exchange.set_trailers(prepare_answer_trailers(upstream.trailers(), rules, incidents));
-  incidents += body.incidents();
   co_return (co_await exchange.finish()).ok();
 }
 

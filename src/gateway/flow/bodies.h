@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/upstream/answer_body.h"
-#include "gateway/upstream/answer_head.h"
-#include "gateway/upstream/request_head.h"
+#include "async/task.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -25,17 +23,14 @@ struct SendRules {
 
 // Sends the client's body on, or `read` when it was read before, with its trailers. Beyond the limit it
 // closes the upstream's side and says so in `too_large`. Does not end before it is cancelled.
-Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                 const std::optional<std::string>& read, const SendRules& rules, bool& too_large);
+async::Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
+                        const std::optional<std::string>& read, const SendRules& rules, bool& too_large);
 // Tells the upstream when the client goes away before its answer is whole. Does not end before it is
 // cancelled.
-Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);
+async::Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);
 
 // Sends the answer's body back, with its trailers; true when it is whole. Breaks off when the upstream does.
-Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange);
-// The same with secrets taken out; `incidents` counts them.
-Task<bool> send_searched(http::ClientExchange& upstream, http::Exchange& exchange, AnswerBody body,
-                         const AnswerRules& rules, std::size_t& incidents);
+async::Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange);
 
 // Hexadecimal, as AWS signatures want it.
 std::string hex_sha256(std::string_view bytes);

@@ -7,6 +7,9 @@
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/refusal.h"
 #include "gateway/token/text.h"
+#include "gateway/upstream/answer_body.h"
+#include "gateway/upstream/answer_head.h"
+#include "gateway/upstream/request_head.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -287,8 +290,13 @@ Task<> HttpFlow::answer_searched(Running& run, http::ResponseHead head, std::str
     co_await refuse(run, body.error());
     co_return;
   }
-  if (!co_await send_head(run, std::move(head))) co_return;
-  run.answered = co_await send_searched(*run.upstream, run.exchange, std::move(*body), rules, incidents);
+  auto trailers = [&] { return prepare_answer_trailers(run.upstream->trailers(), rules, incidents); };
+  auto passed = co_await pass_answer(*body, std::move(head), run.exchange, trailers);
+  incidents += body->incidents();
+  run.answered = passed.ok();
+  if (passed.ok()) co_return;
+  run.upstream->close();
+  run.exchange.abort();
 }
 
 AnswerRules HttpFlow::answer_rules(const Running& run) const {
