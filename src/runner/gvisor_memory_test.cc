@@ -295,6 +295,21 @@ INSTANTIATE_TEST_SUITE_P(Points, GvisorSaveFaultTest,
                                          "runner.save.after_keep", "runner.store.after_record",
                                          "runner.stop.after_disk"));
 
+// The memory is given up: whether the runner dies before or after, it rests on its disk.
+TEST_F(GvisorMemoryTest, RestsOnItsDiskWhereTheRunnerDiesWhileItsMemoryIsForgotten) {
+  start();
+  World::shell(link('a'), "echo text >/kept");
+  ASSERT_EQ(paused().rest, Rest::kSaved) << why();
+  world_->kill();
+  start(World::runsc(), "runner.forget.after_record");
+  World::pause_sandbox(*client_, World::id('a'), Memory::kLost);
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+  EXPECT_EQ(rest(), Rest::kStored);
+  EXPECT_EQ(World::shell(resumed(8), "cat /kept"), "text\n");
+  expect_end_without_leftovers();
+}
+
 class GvisorRestoreFaultTest : public GvisorMemoryTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(GvisorRestoreFaultTest, LosesNothing) {

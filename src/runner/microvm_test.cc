@@ -391,6 +391,23 @@ TEST_F(MicrovmTest, ADamagedMemoryIsRefusedAndTheDiskIsStillThere) {
   EXPECT_EQ(shell('a', "cat /etc/text"), "text\n");
 }
 
+// What was prepared for later creates is of nobody: a sandbox is there afterwards all the same.
+TEST_F(MicrovmTest, ADeathWhileAMachineIsPreparedHarmsNothing) {
+  give_image();
+  start();
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.prepared.sealed", {"--microvm-emulation"})) << world_->log();
+  connect();
+  client_->send(request('a'), wire::Type::kStart);
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+  for (char letter : {'a', 'b'}) World::stop_sandbox(*client_, World::id(letter));
+  for (char letter : {'b', 'c'}) {
+    launch(letter);
+    EXPECT_EQ(shell(letter, "echo lives"), "lives\n");
+  }
+}
+
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
 
 // Wherever the runner dies, the next one finds the sandbox running or at rest, with all that was in it.

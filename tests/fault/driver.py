@@ -34,7 +34,7 @@ from world import enter_private_host  # noqa: E402
 
 MIN_POINTS = 40
 # Passed only where a sandbox's memory is kept in files, which the container of this workload never has.
-# gvisor_memory_test and microvm_test kill the runner at most of them.
+# gvisor_memory_test and microvm_test kill the runner at each of them.
 MEMORY_IN_FILES = (
     "launcher.after_visit",
     "runner.forget.",
@@ -42,7 +42,6 @@ MEMORY_IN_FILES = (
     "runner.prepared.",
     "runner.restore.",
     "runner.save.",
-    "runner.sweep.after_memory",
 )
 
 

@@ -124,6 +124,7 @@ class PointRunner:
             "reconcile.orphan_stopped": self.make_orphan,
             "runner.sweep.after_group": self.make_stray_groups,
             "runner.sweep.after_snapshot": self.make_half_snapshot,
+            "runner.sweep.after_memory": self.make_half_memory,
         }.get(point)
         if prepare:
             prepare()
@@ -153,6 +154,10 @@ class PointRunner:
     def make_half_snapshot(self):
         """A copy that was being made when the runner died."""
         os.mkdir(self.instance.data_dir + "/snapshots/.new-00000000000000000000")
+
+    def make_half_memory(self):
+        """Memory that was being written when the runner died."""
+        os.makedirs(self.instance.data_dir + "/memory/.new-istraystraystraystray")
 
     def run(self, point, which):
         daemon = getattr(self.instance, which)
