@@ -4,17 +4,15 @@
 #include "base/check.h"
 #include "http/h2/connection.h"
 #include "http/h2/fields.h"
+#include "http/h2/outgoing.h"
 #include "http/h2/request_fields.h"
 
 namespace atl::http {
 
 namespace {
-// Enough for one write to the socket; more waits in the streams, so that memory stays bounded.
-constexpr std::size_t kBatchBytes = 256 * 1024;
 // Body bytes of all streams that are taken off the connection's window at once. Beyond, only as handlers
 // read, so that one slow handler does not stop the others, and many slow ones do not fill the memory.
 constexpr std::size_t kEagerBytes = 8 * 1024 * 1024;
-constexpr int kRefused = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 
 std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
@@ -28,7 +26,7 @@ struct H2Callbacks {
     auto& c = self(user);
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
     // Streams that the peer has reset still count while their handlers run.
-    if (c.live_ + c.ready_.size() >= 2 * c.limits_.h2_streams) return kRefused;
+    if (c.live_ + c.ready_.size() >= 2 * c.limits_.h2_streams) return kH2Refused;
     auto id = frame->hd.stream_id;
     c.streams_.emplace(id, std::make_shared<H2Stream>(c.executor_, id, c.limits_.body_idle));
     return 0;
@@ -43,10 +41,10 @@ struct H2Callbacks {
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
       bool fits = add_trailer(stream->request_trailers, stream->trailer_bytes, text_of(name, name_size),
                               text_of(value, value_size));
-      return fits ? 0 : kRefused;
+      return fits ? 0 : kH2Refused;
     }
     bool ok = add_request_field(*stream, text_of(name, name_size), text_of(value, value_size), c.limits_);
-    return ok ? 0 : kRefused;
+    return ok ? 0 : kH2Refused;
   }
 
   // Frames that cost us work and cost the peer nothing. Seen here, since nghttp2 drops some of them silently.
@@ -141,37 +139,17 @@ struct H2Callbacks {
   static ssize_t read_source(nghttp2_session* session, std::int32_t id, std::uint8_t*, std::size_t limit,
                              std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<H2Stream*>(source->ptr);
-    if (stream.outgoing.empty() && !stream.end_queued) return NGHTTP2_ERR_DEFERRED;
-    auto size = std::min(limit, stream.outgoing.size());
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (stream.end_queued && size == stream.outgoing.size()) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-      if (stream.trailers.size() > 0) {
-        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        if (submit_trailers(session, id, stream.trailers) != 0) return kRefused;
-      }
-    }
-    return static_cast<ssize_t>(size);
+    return read_outgoing(session, id, limit, flags, stream, stream.trailers);
   }
 
   static int send_data(nghttp2_session*, nghttp2_frame* frame, const std::uint8_t* head, std::size_t size,
                        nghttp2_data_source* source, void* user) {
-    auto& c = self(user);
     auto& stream = *static_cast<H2Stream*>(source->ptr);
-    if (c.out_.size() >= kBatchBytes) return NGHTTP2_ERR_WOULDBLOCK;
-    // The exchange may have given up since read_source() promised these bytes.
-    if (stream.outgoing.size() < size) return kRefused;
-    CHECK(frame->data.padlen == 0, "padding that nobody asked for");
-    c.out_.append(text_of(head, kFrameHead));
-    c.out_.append(stream.outgoing.substr(0, size));
-    stream.outgoing.remove_prefix(size);
-    if (stream.write_deadline != Steady::time_point::max())
+    int failed = send_outgoing(self(user).out_, *frame, head, size, stream);
+    if (failed == 0 && stream.write_deadline != Steady::time_point::max())
       stream.write_deadline = Steady::now() + stream.idle_limit;
-    if (stream.outgoing.empty()) stream.writable.notify_all();
-    return 0;
+    return failed;
   }
-
-  static constexpr std::size_t kFrameHead = 9;
 };
 
 const nghttp2_session_callbacks* h2_callbacks() {

@@ -7,20 +7,17 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "http/h2/fields.h"
+#include "http/h2/outgoing.h"
 #include "http/syntax.h"
 
 namespace atl::http {
 
 namespace {
-// Enough for one write to the socket; more waits in the streams, so that memory stays bounded.
-constexpr std::size_t kBatchBytes = 256 * 1024;
 // Body bytes of all streams that are taken off the connection's window at once. Beyond, only as callers read,
 // so that one slow reader does not stop the others, and many slow ones do not fill the memory.
 constexpr std::size_t kEagerBytes = 4 * 1024 * 1024;
 constexpr std::size_t kFieldOverhead = 32;  // RFC 9113 §6.5.2 counts a field so
-constexpr std::size_t kFrameHead = 9;
 constexpr int kMaxInterim = 8;
-constexpr int kRefused = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 
 std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
@@ -33,7 +30,7 @@ struct H2ClientCallbacks {
   static int refuse(H2ClientConnection& c, H2ClientStream& stream, std::string_view why) {
     if (!stream.failure)
       stream.failure = make_error(Code::kCorrupt, "answer of {}: {}", c.stream_->peer(), why);
-    return kRefused;
+    return kH2Refused;
   }
 
   static int header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* raw_name,
@@ -150,32 +147,12 @@ struct H2ClientCallbacks {
   static ssize_t read_source(nghttp2_session* session, std::int32_t id, std::uint8_t*, std::size_t limit,
                              std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& stream = *static_cast<H2ClientStream*>(source->ptr);
-    if (stream.outgoing.empty() && !stream.end_queued) return NGHTTP2_ERR_DEFERRED;
-    auto size = std::min(limit, stream.outgoing.size());
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (stream.end_queued && size == stream.outgoing.size()) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-      if (stream.request_trailers.size() > 0) {
-        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        if (submit_trailers(session, id, stream.request_trailers) != 0) return kRefused;
-      }
-    }
-    return static_cast<ssize_t>(size);
+    return read_outgoing(session, id, limit, flags, stream, stream.request_trailers);
   }
 
   static int send_data(nghttp2_session*, nghttp2_frame* frame, const std::uint8_t* head, std::size_t size,
                        nghttp2_data_source* source, void* user) {
-    auto& c = self(user);
-    auto& stream = *static_cast<H2ClientStream*>(source->ptr);
-    if (c.out_.size() >= kBatchBytes) return NGHTTP2_ERR_WOULDBLOCK;
-    // The exchange may have given up since read_source() promised these bytes.
-    if (stream.outgoing.size() < size) return kRefused;
-    CHECK(frame->data.padlen == 0, "padding that nobody asked for");
-    c.out_.append(text_of(head, kFrameHead));
-    c.out_.append(stream.outgoing.substr(0, size));
-    stream.outgoing.remove_prefix(size);
-    if (stream.outgoing.empty()) stream.writable.notify_all();
-    return 0;
+    return send_outgoing(self(user).out_, *frame, head, size, *static_cast<H2ClientStream*>(source->ptr));
   }
 };
 

@@ -10,21 +10,19 @@
 
 #include "http/h2/budget.h"
 #include "http/h2/client.h"
+#include "http/h2/outgoing.h"
 
 namespace atl::http {
 
 // What connection and exchange share about one request and its answer.
-struct H2ClientStream {
-  explicit H2ClientStream(async::Executor executor) : readable(executor), writable(executor) {}
+struct H2ClientStream : H2Outgoing {
+  explicit H2ClientStream(async::Executor executor) : H2Outgoing(executor), readable(executor) {}
 
   std::int32_t id = 0;
   async::Event readable;  // the head, body bytes, the body's end, or the end of the stream
-  async::Event writable;  // `outgoing` has been taken, or the end of the stream
 
-  // The request's body. `outgoing` belongs to the exchange, which waits until it is empty.
+  // The request.
   bool head_sent = false;
-  std::string_view outgoing;
-  bool end_queued = false;
   Headers request_trailers;
 
   // The answer.

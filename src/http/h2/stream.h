@@ -6,19 +6,19 @@
 #include <optional>
 
 #include "async/event.h"
+#include "http/h2/outgoing.h"
 #include "http/head_parser.h"
 #include "http/server.h"
 
 namespace atl::http {
 
-struct H2Stream {
+struct H2Stream : H2Outgoing {
   H2Stream(async::Executor executor, std::int32_t number, Steady::duration limit)
-      : id(number), idle_limit(limit), readable(executor), writable(executor) {}
+      : H2Outgoing(executor), id(number), idle_limit(limit), readable(executor) {}
 
   const std::int32_t id;
   Steady::duration idle_limit;
   async::Event readable;  // body bytes, the body's end, or the end of the stream
-  async::Event writable;  // `outgoing` has been taken, or the end of the stream
 
   // The request, while its fields arrive and after.
   RequestHead request;
@@ -34,9 +34,7 @@ struct H2Stream {
   Headers request_trailers;
   std::size_t trailer_bytes = 0;
 
-  // The answer. `outgoing` belongs to the exchange, which waits until it is empty.
-  std::string_view outgoing;
-  bool end_queued = false;
+  // The answer.
   Headers trailers;  // sent after the body's end
   bool end_sent = false;
 
