@@ -10,9 +10,12 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "gateway/vault/sealing.h"
+#include "support/run_task.h"
 
 namespace atl::gateway::token {
 namespace {
+
+using test_support::run_task;
 
 namespace asio = async::asio;
 
@@ -33,20 +36,8 @@ class TokensTest : public ::testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.error().message();
     tokens_ = std::move(*opened);
   }
-  template <class T>
-  static T run(Task<T> task) {
-    asio::io_context loop;
-    std::optional<T> out;
-    asio::co_spawn(loop, fill(std::move(task), out), asio::detached);
-    loop.run();
-    return std::move(*out);
-  }
-  template <class T>
-  static Task<> fill(Task<T> task, std::optional<T>& out) {
-    out.emplace(co_await std::move(task));
-  }
   std::string issue(const Holder& holder) {
-    auto issued = run(tokens_->issue(holder));
+    auto issued = run_task(tokens_->issue(holder));
     EXPECT_TRUE(issued.ok()) << issued.error().message();
     return issued->text.reveal();
   }
@@ -85,14 +76,14 @@ TEST_F(TokensTest, EndAfterAnHourUnlessTheyAreRenewed) {
   auto token = issue(mine_);
   auto other = issue({"t1", "sbx2", 1, 9});
   clock_.advance(std::chrono::minutes(40));
-  ASSERT_TRUE(run(tokens_->renew([](const Holder& holder) { return holder.sandbox == "sbx1"; })).ok());
+  ASSERT_TRUE(run_task(tokens_->renew([](const Holder& holder) { return holder.sandbox == "sbx1"; })).ok());
   EXPECT_EQ(check(other, {"t1", "sbx2", 1, 9}), "token_unknown");
   start();
   clock_.advance(std::chrono::minutes(59));
   EXPECT_EQ(check(token, mine_), "ok");
   clock_.advance(std::chrono::minutes(1));
   EXPECT_EQ(check(token, mine_), "token_expired");
-  ASSERT_TRUE(run(tokens_->renew([](const Holder&) { return true; })).ok());  // too late
+  ASSERT_TRUE(run_task(tokens_->renew([](const Holder&) { return true; })).ok());  // too late
   EXPECT_EQ(check(token, mine_), "token_unknown");
   EXPECT_EQ(tokens_->size(), 0U);
 }
@@ -103,7 +94,7 @@ TEST_F(TokensTest, ARevocationCountsAtOnceAndForEver) {
   auto next = issue({"t1", "sbx1", 4, 7});
   auto revoking = tokens_->revoke("sbx1", 3);
   EXPECT_EQ(check(token, mine_), "token_unknown");  // its task has not run yet
-  ASSERT_TRUE(run(std::move(revoking)).ok());
+  ASSERT_TRUE(run_task(std::move(revoking)).ok());
   EXPECT_EQ(check(old, {"t1", "sbx1", 2, 7}), "token_unknown");
   EXPECT_EQ(check(token, mine_), "token_unknown");
   EXPECT_EQ(check(next, {"t1", "sbx1", 4, 7}), "ok");
@@ -205,7 +196,7 @@ TEST_F(TokensTest, ACaveatThatIsNotUnderstoodAllowsNothing) {
 
 TEST_F(TokensTest, ASandboxHasABoundedNumber) {
   for (std::size_t i = 0; i < Tokens::kMaxPerSandbox; ++i) issue(mine_);
-  EXPECT_EQ(run(tokens_->issue(mine_)).error().code(), Code::kExhausted);
+  EXPECT_EQ(run_task(tokens_->issue(mine_)).error().code(), Code::kExhausted);
   std::string text = write_full(std::string(32, 'x')).reveal();
   for (std::size_t i = 0; i < kMaxCaveats; ++i) text = narrow(text, "{}")->reveal();
   EXPECT_FALSE(narrow(text, "{}").ok());

@@ -280,8 +280,4 @@ Result<void> inject(http::RequestHead& request, const Changes& changes) {
   return success();
 }
 
-void clean_trailers(http::Headers& trailers, const Changes& changes) {
-  remove_headers(trailers, doomed_headers(changes));
-}
-
 }  // namespace atl::gateway::vault

@@ -48,7 +48,5 @@ bool needs_body_hash(const Credential& credential, const http::RequestHead& requ
 // (servers that speak CGI cannot tell them apart); a name in `Connection` is removed there, or the next hop
 // would drop what was set. kDenied when a trailer is announced that would say it again.
 Result<void> inject(http::RequestHead& request, const Changes& changes);
-// Removes them from the trailers of the request.
-void clean_trailers(http::Headers& trailers, const Changes& changes);
 
 }  // namespace atl::gateway::vault

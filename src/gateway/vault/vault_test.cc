@@ -11,9 +11,12 @@
 #include "base/random.h"
 #include "gateway/vault/master_key.h"
 #include "gateway/vault/sealing.h"
+#include "support/run_task.h"
 
 namespace atl::gateway::vault {
 namespace {
+
+using test_support::run_task;
 
 namespace asio = async::asio;
 
@@ -46,22 +49,10 @@ class VaultTest : public ::testing::Test {
   }
   void reopen() { vault_.reset(); }
 
-  template <class T>
-  static T run(Task<T> task) {
-    asio::io_context loop;
-    std::optional<T> out;
-    asio::co_spawn(loop, fill(std::move(task), out), asio::detached);
-    loop.run();
-    return std::move(*out);
-  }
-  template <class T>
-  static Task<> fill(Task<T> task, std::optional<T>& out) {
-    out.emplace(co_await std::move(task));
-  }
   Result<SecretRow> create(const std::string& name, std::string_view value = kValue,
                            const std::string& tenant = "t1", boost::json::object config = {}) {
     NewSecret secret{name, Locked::copy_of(value), std::move(config), {{"team", "a"}}};
-    return run(vault().create(tenant, std::move(secret)));
+    return run_task(vault().create(tenant, std::move(secret)));
   }
   // Every byte of the database's files.
   std::string on_disk() const {
@@ -105,7 +96,7 @@ TEST_F(VaultTest, ARotationReplacesTheValueAndCounts) {
   ASSERT_TRUE(create("a").ok());
   auto before = vault().use("t1", "a");
   clock_.advance(std::chrono::seconds(5));
-  auto rotated = run(vault().rotate("t1", "a", Locked::copy_of("second-value"), std::nullopt));
+  auto rotated = run_task(vault().rotate("t1", "a", Locked::copy_of("second-value"), std::nullopt));
   ASSERT_TRUE(rotated.ok());
   EXPECT_EQ(rotated->version, 2U);
   EXPECT_GT(rotated->updated_at, rotated->created_at);
@@ -124,8 +115,8 @@ TEST_F(VaultTest, ATenantSeesAndChangesOnlyItsOwn) {
     EXPECT_TRUE(!used.ok() || (*used)->secret.reveal() == "other-tenants-value") << name;
   }
   EXPECT_FALSE(vault().use("t2", made->id).ok());
-  EXPECT_FALSE(run(vault().remove("t2", made->id)).ok());
-  EXPECT_FALSE(run(vault().rotate("t2", made->id, Locked::copy_of("x"), std::nullopt)).ok());
+  EXPECT_FALSE(run_task(vault().remove("t2", made->id)).ok());
+  EXPECT_FALSE(run_task(vault().rotate("t2", made->id, Locked::copy_of("x"), std::nullopt)).ok());
   EXPECT_TRUE(vault().use("t1", "a").ok());
 }
 
@@ -142,9 +133,9 @@ TEST_F(VaultTest, NamesAreChecked) {
 
 TEST_F(VaultTest, NoValueIsOnTheDiskInClear) {
   ASSERT_TRUE(create("a").ok());
-  ASSERT_TRUE(run(vault().rotate("t1", "a", Locked::copy_of("another-real-value"), std::nullopt)).ok());
+  ASSERT_TRUE(run_task(vault().rotate("t1", "a", Locked::copy_of("another-real-value"), std::nullopt)).ok());
   auto credential = vault().use("t1", "a");
-  ASSERT_TRUE(run(vault().save_tokens(*credential, Locked::copy_of("minted-access-token"))).ok());
+  ASSERT_TRUE(run_task(vault().save_tokens(*credential, Locked::copy_of("minted-access-token"))).ok());
   reopen();
   auto bytes = on_disk();
   ASSERT_NE(bytes.find("t1"), bytes.npos);  // what is searched is the right thing
@@ -198,7 +189,7 @@ TEST_F(VaultTest, AnOldValueCannotBePutBack) {
   ASSERT_TRUE(create("a").ok());
   reopen();
   sql("CREATE TABLE kept AS SELECT sealed FROM secrets");
-  ASSERT_TRUE(run(vault().rotate("t1", "a", Locked::copy_of("second-value"), std::nullopt)).ok());
+  ASSERT_TRUE(run_task(vault().rotate("t1", "a", Locked::copy_of("second-value"), std::nullopt)).ok());
   reopen();
   sql("UPDATE secrets SET sealed = (SELECT sealed FROM kept)");
   EXPECT_EQ(vault().use("t1", "a").error().code(), Code::kCorrupt);
@@ -217,7 +208,7 @@ TEST_F(VaultTest, ASecretCannotBeGivenToAnotherTenantOrName) {
 TEST_F(VaultTest, TheMasterKeyCanBeChanged) {
   ASSERT_TRUE(create("a").ok());
   auto derived = vault().derive("x");
-  ASSERT_TRUE(run(vault().change_key(key('n'))).ok());
+  ASSERT_TRUE(run_task(vault().change_key(key('n'))).ok());
   reopen();
   EXPECT_EQ(Vault::open(path(), key(), clock_).error().word(), "vault_wrong_key");
   auto opened = Vault::open(path(), key('n'), clock_);
@@ -240,14 +231,14 @@ TEST_F(VaultTest, ARemovedSecretIsGoneWithItsBindings) {
   auto rule = parse_binding({{"host", "api.example.com"}});
   ASSERT_TRUE(rule.ok());
   rule->secret = "a";
-  auto bound = run(vault().bind("t1", *rule));
+  auto bound = run_task(vault().bind("t1", *rule));
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_EQ(bound->secret, made->id);
   reopen();
   ASSERT_EQ(vault().bindings().size(), 1U);
   EXPECT_EQ(vault().bindings()[0].host.text(), "api.example.com");
-  EXPECT_FALSE(run(vault().unbind("t2", bound->id)).ok());
-  ASSERT_TRUE(run(vault().remove("t1", "a")).ok());
+  EXPECT_FALSE(run_task(vault().unbind("t2", bound->id)).ok());
+  ASSERT_TRUE(run_task(vault().remove("t1", "a")).ok());
   EXPECT_TRUE(vault().bindings().empty());
   reopen();
   EXPECT_TRUE(vault().bindings().empty());
@@ -257,13 +248,14 @@ TEST_F(VaultTest, ARemovedSecretIsGoneWithItsBindings) {
 TEST_F(VaultTest, TokensOfAnOlderVersionAreForgotten) {
   ASSERT_TRUE(create("a").ok());
   auto old = *vault().use("t1", "a");
-  ASSERT_TRUE(run(vault().save_tokens(old, Locked::copy_of("old"))).ok());
-  EXPECT_EQ(run(vault().load_tokens(old))->reveal(), "old");
-  ASSERT_TRUE(run(vault().rotate("t1", "a", Locked::copy_of("new"), std::nullopt)).ok());
+  ASSERT_TRUE(run_task(vault().save_tokens(old, Locked::copy_of("old"))).ok());
+  EXPECT_EQ(run_task(vault().load_tokens(old))->reveal(), "old");
+  ASSERT_TRUE(run_task(vault().rotate("t1", "a", Locked::copy_of("new"), std::nullopt)).ok());
   auto now = *vault().use("t1", "a");
-  EXPECT_TRUE(run(vault().load_tokens(now))->empty());
-  ASSERT_TRUE(run(vault().save_tokens(old, Locked::copy_of("late"))).ok());  // an exchange that was under way
-  EXPECT_TRUE(run(vault().load_tokens(now))->empty());
+  EXPECT_TRUE(run_task(vault().load_tokens(now))->empty());
+  ASSERT_TRUE(
+      run_task(vault().save_tokens(old, Locked::copy_of("late"))).ok());  // an exchange that was under way
+  EXPECT_TRUE(run_task(vault().load_tokens(now))->empty());
 }
 
 TEST_F(VaultTest, ADamagedFileIsRefused) {
