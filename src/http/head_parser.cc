@@ -176,9 +176,8 @@ Refusal settle_target(RequestHead& head) {
   }
   auto scheme = head.target.find("://");
   if (head.target.front() != '/' && scheme != std::string::npos) {
-    auto name = std::string_view(head.target).substr(0, scheme);
-    if (!equals_ignore_case(name, "http") && !equals_ignore_case(name, "https"))
-      return refuse(400, "unknown scheme in the target");
+    head.scheme = to_lower(std::string_view(head.target).substr(0, scheme));
+    if (head.scheme != "http" && head.scheme != "https") return refuse(400, "unknown scheme in the target");
     auto rest = std::string_view(head.target).substr(scheme + 3);
     auto end = std::min(rest.find_first_of("/?"), rest.size());
     auto authority = rest.substr(0, end);

@@ -46,6 +46,7 @@ struct RequestHead {
   std::string
       target;  // origin-form as received: "/a%20b?x=1"; absolute-form is reduced to it; "*" for OPTIONS
   std::string authority;                        // Host or :authority as received, may be empty in HTTP/1.0
+  std::string scheme;                           // of an absolute target, or :scheme; lower case, else empty
   Headers headers;                              // Host is in `authority`, not here
   int version = 11;                             // 10, 11 or 20
   bool secure = false;                          // arrived over TLS

@@ -133,15 +133,19 @@ INSTANTIATE_TEST_SUITE_P(
 Task<> show_request(Exchange& exchange) {
   auto& r = exchange.request();
   ResponseHead head;
-  auto text = fmt::format("{} {} {} {}", r.method, r.target, r.authority, r.version);
+  auto text = fmt::format("{} {} {} {} {}.", r.method, r.target, r.authority, r.version, r.scheme);
   (void)co_await exchange.respond(std::move(head), std::move(text));
 }
 
 TEST(Http1Server, ReducesAbsoluteFormToOriginForm) {
   auto got = talk(with_line("GET http://X/a?b HTTP/1.1"), show_request);
-  EXPECT_NE(got.answer.find("GET /a?b x 11"), std::string::npos) << got.answer;
+  EXPECT_NE(got.answer.find("GET /a?b x 11 http."), std::string::npos) << got.answer;
   got = talk(with_line("GET http://x HTTP/1.1"), show_request);
-  EXPECT_NE(got.answer.find("GET / x 11"), std::string::npos) << got.answer;
+  EXPECT_NE(got.answer.find("GET / x 11 http."), std::string::npos) << got.answer;
+  got = talk(with_line("GET HTTPS://x/a HTTP/1.1"), show_request);
+  EXPECT_NE(got.answer.find("GET /a x 11 https."), std::string::npos) << got.answer;
+  got = talk(with_line("GET /a HTTP/1.1"), show_request);
+  EXPECT_NE(got.answer.find("GET /a x 11 ."), std::string::npos) << got.answer;
 }
 
 TEST(Http1Server, LetsOneEmptyLineBeforeARequestPass) {

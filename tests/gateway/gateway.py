@@ -205,6 +205,18 @@ def explicit_proxy_is_the_same_pipeline(stage):
     for url in ("http://allowed.example.com/", "https://allowed.example.com/"):
         code, status, body = stage.curl(stage.named(), url, *proxy)
         expect((code, status) == (0, 200), f"{url}: curl {code}, HTTP {status}: {body}")
+    # Some clients ask their proxy for "https://" itself (axios): it goes on inside TLS, or not at all.
+    mark = stage.outside.mark()
+    plain = "http://169.254.0.22:3128/"
+    for host, wanted in (("allowed.example.com", 200), ("refused.example.org", 403)):
+        target = ("--request-target", f"https://{host}/left-to-the-proxy", "-H", f"Host: {host}")
+        code, status, body = stage.curl(stage.named(), plain, *target)
+        expect((code, status) == (0, wanted), f"https in absolute form: curl {code}, HTTP {status}: {body}")
+    (seen,) = stage.outside.since(mark, "http")
+    expect(seen["tls"] and seen["path"] == "/left-to-the-proxy", seen)
+    target = ("--request-target", "https://allowed.example.com/")
+    code, status, body = stage.curl(stage.named(), "http://allowed.example.com/", *target)
+    expect((code, status) == (0, 421), f"https:// on a plain connection: curl {code}, HTTP {status}: {body}")
     mark = stage.outside.mark()
     code, status, body = stage.curl(stage.named(), "http://refused.example.org/", *proxy)
     expect((code, status) == (0, 403), f"curl {code}, HTTP {status}: {body}")

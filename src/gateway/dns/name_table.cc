@@ -47,41 +47,76 @@ std::uint32_t NameTable::free_address(const Tenant& tenant, std::string_view ten
   }
 }
 
-void NameTable::add(Tenant& tenant, std::string_view name, std::uint32_t address) {
-  auto entry = tenant.by_use.insert(tenant.by_use.end(), {std::string(name), address});
+void NameTable::add(Tenant& tenant, std::string_view name, std::uint32_t address, std::string_view sandbox) {
+  auto entry =
+      tenant.by_use.insert(tenant.by_use.end(), {std::string(name), address, std::string(sandbox), {}});
   tenant.by_name.emplace(entry->name, entry);
   tenant.by_address.emplace(address, entry);
+  if (sandbox.empty()) return;
+  Own& own = tenant.own[entry->maker];
+  entry->place = own.insert(own.end(), entry);
 }
 
-NameTable::Assigned NameTable::assign(std::string_view tenant_name, std::string_view name) {
+void NameTable::disown(Tenant& tenant, Entry& entry) {
+  if (entry.maker.empty()) return;
+  auto own = tenant.own.find(entry.maker);
+  own->second.erase(entry.place);
+  if (own->second.empty()) tenant.own.erase(own);
+  entry.maker.clear();
+}
+
+void NameTable::used(Tenant& tenant, Entries::iterator entry, std::string_view sandbox) {
+  tenant.by_use.splice(tenant.by_use.end(), tenant.by_use, entry);
+  if (entry->maker.empty()) return;
+  // What a second one uses is no longer the first one's to lose.
+  if (entry->maker != sandbox) return disown(tenant, *entry);
+  Own& own = tenant.own.find(sandbox)->second;
+  own.splice(own.end(), own, entry->place);
+}
+
+std::optional<NameRow> NameTable::make_room(Tenant& tenant, std::string_view tenant_name,
+                                            std::string_view sandbox) {
+  auto going = tenant.by_use.end();
+  auto own = tenant.own.find(sandbox);
+  if (own != tenant.own.end() &&
+      own->second.size() >= std::max<std::size_t>(names_per_tenant_ / kSandboxPart, 1)) {
+    going = own->second.front();
+  } else if (tenant.by_use.size() >= names_per_tenant_) {
+    going = tenant.by_use.begin();
+  }
+  if (going == tenant.by_use.end()) return std::nullopt;
+  disown(tenant, *going);
+  tenant.by_name.erase(going->name);
+  tenant.by_address.erase(going->address);
+  NameRow out{std::string(tenant_name), std::move(going->name), IpAddress::v4(going->address)};
+  tenant.by_use.erase(going);
+  return out;
+}
+
+NameTable::Assigned NameTable::assign(std::string_view tenant_name, std::string_view name,
+                                      std::string_view sandbox) {
   auto found = tenants_.find(tenant_name);
   if (found == tenants_.end()) found = tenants_.emplace(std::string(tenant_name), Tenant()).first;
   Tenant& tenant = found->second;
   if (auto known = tenant.by_name.find(name); known != tenant.by_name.end()) {
-    tenant.by_use.splice(tenant.by_use.end(), tenant.by_use, known->second);
+    used(tenant, known->second, sandbox);
     return {.address = IpAddress::v4(known->second->address)};
   }
-  Assigned out{.fresh = true};
-  if (tenant.by_use.size() >= names_per_tenant_) {
-    Entry& oldest = tenant.by_use.front();
-    tenant.by_name.erase(oldest.name);
-    tenant.by_address.erase(oldest.address);
-    out.dropped = NameRow{std::string(tenant_name), std::move(oldest.name), IpAddress::v4(oldest.address)};
-    tenant.by_use.pop_front();
-  }
+  Assigned out{.fresh = true, .dropped = make_room(tenant, tenant_name, sandbox)};
   std::uint32_t address = free_address(tenant, tenant_name, name);
-  add(tenant, name, address);
+  add(tenant, name, address, sandbox);
   out.address = IpAddress::v4(address);
   return out;
 }
 
-std::optional<std::string> NameTable::name_of(std::string_view tenant_name, const IpAddress& address) {
+std::optional<std::string> NameTable::name_of(std::string_view tenant_name, const IpAddress& address,
+                                              std::string_view sandbox) {
   auto found = tenants_.find(tenant_name);
   if (found == tenants_.end() || !address.is_v4()) return std::nullopt;
   Tenant& tenant = found->second;
   auto entry = tenant.by_address.find(address.v4_value());
   if (entry == tenant.by_address.end()) return std::nullopt;
-  tenant.by_use.splice(tenant.by_use.end(), tenant.by_use, entry->second);
+  used(tenant, entry->second, sandbox);
   return entry->second->name;
 }
 
@@ -102,7 +137,7 @@ bool NameTable::restore(const NameRow& row) {
   if (tenant.by_name.contains(row.name) || tenant.by_address.contains(row.address.v4_value()) ||
       tenant.by_use.size() >= names_per_tenant_)
     return false;
-  add(tenant, row.name, row.address.v4_value());
+  add(tenant, row.name, row.address.v4_value(), "");
   return true;
 }
 

@@ -37,17 +37,20 @@ class NameTable {
   // again when it is free. `names_per_tenant`: more are not kept, the longest unused goes; at most half of
   // all addresses, so that a free one is found at once.
   explicit NameTable(const Key& key, std::size_t names_per_tenant = 16384);
+  // A sandbox that makes more than this part of a tenant's names loses its own, not those that others use.
+  static constexpr std::size_t kSandboxPart = 16;
 
   struct Assigned {
     IpAddress address;
     bool fresh = false;              // to be stored before it is told
     std::optional<NameRow> dropped;  // to be removed from what is stored
   };
-  // The address of a name, made when it has none. Counts as use.
-  Assigned assign(std::string_view tenant, std::string_view name);
+  // The address of a name, made when it has none. Counts as use by `sandbox`.
+  Assigned assign(std::string_view tenant, std::string_view name, std::string_view sandbox);
 
-  // The name behind an address; nullopt when the tenant has none there. Counts as use.
-  std::optional<std::string> name_of(std::string_view tenant, const IpAddress& address);
+  // The name behind an address; nullopt when the tenant has none there. Counts as use by `sandbox`.
+  std::optional<std::string> name_of(std::string_view tenant, const IpAddress& address,
+                                     std::string_view sandbox);
 
   // All rows, the longest unused of each tenant first.
   std::vector<NameRow> rows() const;
@@ -63,18 +66,28 @@ class NameTable {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
+  struct Entry;
+  using Entries = std::list<Entry>;
+  using Own = std::list<Entries::iterator>;
   struct Entry {
     std::string name;
-    std::uint32_t address;
+    std::uint32_t address = 0;
+    std::string maker;    // the sandbox that alone has used it so far; empty: several, or it is not known
+    Own::iterator place;  // among those of `maker`
   };
   struct Tenant {
-    std::list<Entry> by_use;                                                   // longest unused first
-    std::unordered_map<std::string_view, std::list<Entry>::iterator> by_name;  // keys point into by_use
-    std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_address;
+    Entries by_use;                                                   // longest unused first
+    std::unordered_map<std::string_view, Entries::iterator> by_name;  // keys point into by_use
+    std::unordered_map<std::uint32_t, Entries::iterator> by_address;
+    // Of each maker, longest unused first; none is empty.
+    std::unordered_map<std::string, Own, Hash, std::equal_to<>> own;
   };
 
   std::uint32_t free_address(const Tenant& tenant, std::string_view tenant_name, std::string_view name) const;
-  static void add(Tenant& tenant, std::string_view name, std::uint32_t address);
+  static void add(Tenant& tenant, std::string_view name, std::uint32_t address, std::string_view sandbox);
+  static void used(Tenant& tenant, Entries::iterator entry, std::string_view sandbox);
+  static void disown(Tenant& tenant, Entry& entry);
+  std::optional<NameRow> make_room(Tenant& tenant, std::string_view tenant_name, std::string_view sandbox);
 
   Key key_;
   std::size_t names_per_tenant_;

@@ -41,13 +41,46 @@ Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, 
   }
 }
 
+Error no_room(std::size_t have) {
+  return make_error(Code::kExhausted,
+                    "the body must be read before it can go on, and no room is left for it after {} bytes",
+                    have)
+      .with_word("body_memory")
+      .with_hint(
+          "try again when other uploads have ended, or send x-amz-content-sha256 so that it need not be "
+          "read");
+}
+
 }  // namespace
 
+Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
+                                 std::size_t most) {
+  auto expected = exchange.request().content_length;
+  if (expected && *expected > most)
+    co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that can be read first",
+                         most);
+  auto share = held.take(std::move(sandbox), 0);
+  if (!share) co_return no_room(0);
+  HeldBody out{"", *std::move(share)};
+  if (expected) out.bytes.reserve(static_cast<std::size_t>(*expected));  // pages come with the bytes
+  net::RelayBuffer buffer;
+  while (true) {
+    CO_TRY(std::size_t got, co_await exchange.read_body(buffer.space()));
+    if (got == 0) co_return out;
+    if (got > most - out.bytes.size())
+      co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that can be read first",
+                           most);
+    if (!out.share.grow(got)) co_return no_room(out.bytes.size());
+    out.bytes.append(buffer.view(got));
+    buffer.passed_on(got);
+  }
+}
+
 Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                 const std::optional<std::string>& read, const SendRules& rules, bool& too_large) {
+                 const std::optional<HeldBody>& read, const SendRules& rules, bool& too_large) {
   bool whole = true;
   if (read) {
-    if (!read->empty()) whole = (co_await upstream.write_body(*read)).ok();
+    if (!read->bytes.empty()) whole = (co_await upstream.write_body(read->bytes)).ok();
   } else if (exchange.request().has_body) {
     whole = co_await relay_body(exchange, upstream, rules.most, too_large);
   }

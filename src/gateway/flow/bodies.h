@@ -8,12 +8,26 @@
 #include <vector>
 
 #include "async/task.h"
+#include "base/fair_share.h"
 #include "http/client.h"
 #include "http/server.h"
 
 namespace atl::gateway {
 
 inline constexpr std::size_t kMaxSignedBody = 16 << 20;  // that must be read before it can be signed
+// Of all bodies that are read whole before they go on.
+inline constexpr std::size_t kMaxHeldBodies = 256 << 20;
+inline constexpr std::size_t kMaxHeldBodiesPerSandbox = 64 << 20;
+
+// A body that was read whole, and the memory that it is held in.
+struct HeldBody {
+  std::string bytes;
+  FairShare::Part share;
+};
+// Reads the client's body, at most `most` bytes (kTooLarge beyond), while `held` gives `sandbox` room for it;
+// kExhausted, word "body_memory", when not.
+async::Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
+                                        std::size_t most);
 
 // What holds for the body of a request.
 struct SendRules {
@@ -24,7 +38,7 @@ struct SendRules {
 // Sends the client's body on, or `read` when it was read before, with its trailers. Beyond the limit it
 // closes the upstream's side and says so in `too_large`. Does not end before it is cancelled.
 async::Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                        const std::optional<std::string>& read, const SendRules& rules, bool& too_large);
+                        const std::optional<HeldBody>& read, const SendRules& rules, bool& too_large);
 // Tells the upstream when the client goes away before its answer is whole. Does not end before it is
 // cancelled.
 async::Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);

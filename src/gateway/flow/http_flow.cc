@@ -51,8 +51,8 @@ struct HttpFlow::Running {
 
   http::Exchange& exchange;
   Inbound in;
-  http::RequestHead request;        // as it goes out
-  std::optional<std::string> body;  // when it had to be read before
+  http::RequestHead request;     // as it goes out
+  std::optional<HeldBody> body;  // when it had to be read before
   SendRules sending;
   Injection injection;
   std::unique_ptr<http::ClientExchange> upstream;
@@ -73,6 +73,11 @@ std::shared_ptr<void> HttpFlow::enlist(std::function<void()> cut) {
 
 // For whom the request is: one answer, or none.
 Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
+  // HTTP/2 has a scheme in each request, and clients that set it carelessly.
+  if (!request.scheme.empty() && request.version < 20 && (request.scheme == "https") != origin_.secure) {
+    return make_error(Code::kInvalid, "the target says {}:// and the connection does not", request.scheme)
+        .with_word("misdirected");
+  }
   AuthorityClaims claims;
   if (!origin_.proxy) claims.dialled = in_.dialled;
   if (origin_.sni) claims.sni = *origin_.sni;
@@ -98,8 +103,10 @@ Task<> HttpFlow::refuse(Running& run, const Error& error) {
   int status = ours ? refusal_status(error) : upstream_status(error);
   if (error.word() == "misdirected") status = 421;
   if (error.word() == "not_running") status = 423;
+  if (error.code() == Code::kExhausted) status = 503;  // clients try that again
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
-  if (error.code() == Code::kDenied) parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+  if (error.code() == Code::kDenied || error.word() == "body_memory")
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
   if (run.exchange.head_sent()) {
     run.exchange.abort();
     co_return;
@@ -125,7 +132,8 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   entry.cut = [&run] { run.cut(); };
   auto handle = parts_.flows.open(run.in.sandbox->id, std::move(entry));
   if (!handle && still_allowed(parts_.registry.find(run.in.sandbox->id), run.in, stream)) {
-    co_await refuse(run, make_error(Code::kExhausted, "too many requests of this sandbox are under way"));
+    co_await refuse(run, make_error(Code::kExhausted, "too many requests of this sandbox are under way")
+                             .with_word("too_many_requests"));
     co_return;
   }
   auto decision = co_await judge(run);
@@ -154,6 +162,10 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   co_await forward(run);
 }
 
+Task<Result<HeldBody>> HttpFlow::hold(Running& run, std::size_t most) {
+  return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most);
+}
+
 Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
   const http::RequestHead& request = run.exchange.request();
   const policy::Policy& policy = *run.in.sandbox->policy;
@@ -167,8 +179,8 @@ Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
   facts.body_bytes = request.has_body ? request.content_length : std::optional<std::uint64_t>(0);
   bool small = request.content_length && *request.content_length <= policy::kMaxJudgedBody;
   if (request.has_body && small && policy.reads_body(facts.at)) {
-    CO_TRY(run.body, co_await run.exchange.read_all(policy::kMaxJudgedBody));
-    facts.body = *run.body;
+    CO_TRY(run.body, co_await hold(run, policy::kMaxJudgedBody));
+    facts.body = run.body->bytes;
   }
   co_return policy.request(facts);
 }
@@ -193,9 +205,9 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
   for (const vault::CredentialPtr& credential : credentials) {
     if (!vault::needs_body_hash(*credential, named)) continue;
     if (!run.body) {
-      CO_TRY(run.body, co_await run.exchange.read_all(kMaxSignedBody));
+      CO_TRY(run.body, co_await hold(run, kMaxSignedBody));
     }
-    digest = hex_sha256(*run.body);
+    digest = hex_sha256(run.body->bytes);
   }
   CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
   if (run.was_cut) co_return not_running("resting");  // meanwhile
@@ -207,7 +219,7 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
   CO_TRY(run.request, prepare_request(request, rules));
   token::remove_tokens(run.request.headers);
   CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
-  if (run.body) run.request.content_length = run.body->size();
+  if (run.body) run.request.content_length = run.body->bytes.size();
   co_return success();
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/flow/bodies.h"
 #include "gateway/flow/credentials.h"
 #include "gateway/flow/parts.h"
 #include "gateway/upstream/answer_head.h"
@@ -16,7 +17,7 @@ namespace atl::gateway {
 
 // What is known of a connection beside who opened it.
 struct HttpOrigin {
-  bool secure = false;             // out of an opened TLS connection, so it goes on inside TLS
+  bool secure = false;             // goes on inside TLS: it came so, or its proxy was asked for that
   std::optional<std::string> sni;  // what the ClientHello named
   bool proxy = false;              // explicit: each request names its own target
 };
@@ -37,6 +38,7 @@ class HttpFlow {
 
   Result<Inbound> address(const http::RequestHead& request) const;
   async::Task<> serve(http::Exchange& exchange, Inbound in);
+  async::Task<Result<HeldBody>> hold(Running& run, std::size_t most);
   async::Task<Result<policy::RequestDecision>> judge(Running& run);
   async::Task<Result<void>> prepare(Running& run, const policy::RequestDecision& decision);
   async::Task<> forward(Running& run);

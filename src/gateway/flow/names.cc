@@ -66,8 +66,8 @@ Result<void> Names::load() {
   return success();
 }
 
-Task<Result<IpAddress>> Names::address_of(std::string tenant, std::string name) {
-  dns::NameTable::Assigned assigned = table_.assign(tenant, name);
+Task<Result<IpAddress>> Names::address_of(std::string tenant, std::string name, std::string sandbox) {
+  dns::NameTable::Assigned assigned = table_.assign(tenant, name, sandbox);
   if (!assigned.fresh) co_return assigned.address;
   NameRow row{tenant, name, assigned.address};
   auto job = [row, dropped = assigned.dropped](Connection& db) { return save(db, row, dropped); };

@@ -23,11 +23,12 @@ class Names {
   // Opens or makes the file at `path`; `secret` makes addresses unforeseeable. Blocking.
   static Result<std::unique_ptr<Names>> open(const std::string& path, std::string_view secret);
 
-  // The address that stands for this canonical name, made and stored when there is none.
-  async::Task<Result<IpAddress>> address_of(std::string tenant, std::string name);
-  // The name that this address stands for; nothing when it stands for none.
-  std::optional<std::string> name_of(std::string_view tenant, const IpAddress& address) {
-    return table_.name_of(tenant, address);
+  // The address that stands for this canonical name, made and stored when there is none. `sandbox` asks.
+  async::Task<Result<IpAddress>> address_of(std::string tenant, std::string name, std::string sandbox);
+  // The name that this address stands for; nothing when it stands for none. `sandbox` dials it.
+  std::optional<std::string> name_of(std::string_view tenant, const IpAddress& address,
+                                     std::string_view sandbox) {
+    return table_.name_of(tenant, address, sandbox);
   }
 
  private:

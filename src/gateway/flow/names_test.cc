@@ -18,7 +18,7 @@ class NamesTest : public testing::Test {
     names = std::move(Names::open(folder + "/names.db", "a secret of 16 bytes or more").value());
   }
   async::Task<> keep(std::string tenant, std::string name, std::optional<IpAddress>& out) {
-    auto got = co_await names->address_of(std::move(tenant), std::move(name));
+    auto got = co_await names->address_of(std::move(tenant), std::move(name), "sandbox");
     if (got) out = *got;
   }
   IpAddress address(const std::string& tenant, const std::string& name) {
@@ -42,15 +42,15 @@ TEST_F(NamesTest, AnAddressStandsForOneNameOfOneTenant) {
   EXPECT_TRUE(is_synthetic(a) && is_synthetic(b));
   EXPECT_NE(a, b);
   EXPECT_EQ(address("t", "a.example"), a);
-  EXPECT_EQ(names->name_of("t", a), "a.example");
-  EXPECT_EQ(names->name_of("other", a), std::nullopt);
+  EXPECT_EQ(names->name_of("t", a, "sandbox"), "a.example");
+  EXPECT_EQ(names->name_of("other", a, "sandbox"), std::nullopt);
 }
 
 TEST_F(NamesTest, OutlivesARestart) {
   open();
   IpAddress a = address("t", "a.example");
   open();
-  EXPECT_EQ(names->name_of("t", a), "a.example");
+  EXPECT_EQ(names->name_of("t", a, "sandbox"), "a.example");
   EXPECT_EQ(address("t", "a.example"), a);
 }
 

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/fair_share.h"
 #include "gateway/fetch/client_identity.h"
 #include "gateway/flow/authorities.h"
+#include "gateway/flow/bodies.h"
 #include "gateway/flow/events.h"
 #include "gateway/flow/flows.h"
 #include "gateway/flow/names.h"
@@ -32,6 +34,9 @@ struct Parts {
   ClientIdentities& identities;
   PatternCache& patterns;
   Clock& clock;
+  // Questions of DNS that wait for their answers: their store is one file for all.
+  FairShare questions{4096, 32};
+  FairShare held_bodies{kMaxHeldBodies, kMaxHeldBodiesPerSandbox};  // bytes
 };
 
 // A connection out of a sandbox: who opened it, and to what.

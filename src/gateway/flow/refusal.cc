@@ -6,6 +6,8 @@
 namespace atl::gateway {
 namespace {
 
+constexpr int kUnavailable = 503;
+
 // One line for a header: no control characters.
 std::string one_line(std::string_view text) {
   std::string out(text);
@@ -27,7 +29,9 @@ HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
   out.head.status = status;
   out.head.headers.add("content-type", "application/json");
   out.head.headers.add("x-atoll-rule", one_line(refusal.rule));
-  out.head.headers.add("x-should-retry", "false");
+  bool passing = status == kUnavailable;
+  out.head.headers.add("x-should-retry", passing ? "true" : "false");
+  if (passing) out.head.headers.add("retry-after", "1");
   out.body = boost::json::serialize(body) + "\n";
   return out;
 }

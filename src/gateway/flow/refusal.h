@@ -11,7 +11,7 @@
 namespace atl::gateway {
 
 // {"code": 403, "message": "...", "rule": "...", "hint": "..."}, with the rule in X-Atoll-Rule, and told not
-// to try again.
+// to try again; 503 is for what passes, and says to try again.
 struct HttpRefusal {
   http::ResponseHead head;
   std::string body;

@@ -25,7 +25,7 @@ Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const dns::Query&
     co_return out;
   }
   if (query.type != dns::kTypeA) co_return out;
-  auto address = co_await parts.names.address_of(sandbox.tenant, *query.name);
+  auto address = co_await parts.names.address_of(sandbox.tenant, *query.name, sandbox.id);
   if (address) {
     out.address = *address;
   } else {
@@ -38,8 +38,9 @@ Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const dns::Query&
 }  // namespace
 
 Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string question) {
+  auto share = parts.questions.take(sandbox->id, 1);
   auto incoming = dns::read_query(question);
-  if (!incoming) co_return std::string();
+  if (!share || !incoming) co_return std::string();
   dns::Answer answer;
   if (incoming->error) {
     answer.rcode = *incoming->error;

@@ -14,16 +14,14 @@ namespace {
 using async::Task;
 
 constexpr std::size_t kMaxQuestion = 1232;  // what the network carries whole (DNS flag day 2020)
-constexpr std::size_t kMaxUnanswered = 4096;
-constexpr std::size_t kMaxUnansweredPerSandbox = 32;
 constexpr std::uint16_t kDnsPort = 53;
 
 // A name for a synthetic address, the address itself for another; nothing for a synthetic one without a name.
-std::optional<Authority> dialled(Names& names, const std::string& tenant, const net::Endpoint& meant) {
+std::optional<Authority> dialled(Names& names, const Sandbox& sandbox, const net::Endpoint& meant) {
   auto address = parse_ip(meant.address);
   if (!address) return std::nullopt;
   if (!is_synthetic(*address)) return Authority{Host(*address), meant.port};
-  auto name = names.name_of(tenant, *address);
+  auto name = names.name_of(sandbox.tenant, *address, sandbox.id);
   if (!name) return std::nullopt;
   auto host = parse_host(*name);
   if (!host) return std::nullopt;
@@ -60,7 +58,6 @@ Task<> Front::question_loop() {
   while (true) {
     auto question = co_await datagrams_->receive(kMaxQuestion);
     if (!question) co_return;
-    if (questions_ >= kMaxUnanswered) continue;
     scope_.spawn("question", answer(std::move(*question)));
   }
 }
@@ -94,7 +91,7 @@ Task<> Front::serve(net::StreamPtr client) {
     co_await serve_proxy(parts_, std::move(client), std::move(sandbox));
     co_return;
   }
-  auto target = dialled(parts_.names, sandbox->tenant, *meant);
+  auto target = dialled(parts_.names, *sandbox, *meant);
   if (!target) {
     policy::Refusal refusal{"unknown-name", "no name stands for this address in this sandbox's tenant",
                             "look the name up again"};
@@ -108,19 +105,7 @@ Task<> Front::serve(net::StreamPtr client) {
 
 Task<> Front::answer(net::Datagram question) {
   SandboxPtr sandbox = sender(question.peer);
-  if (!sandbox || open_questions_[sandbox->id] >= kMaxUnansweredPerSandbox) co_return;
-  struct Count {
-    Count(Front& f, std::string i) : front(f), id(std::move(i)) {
-      ++front.questions_;
-      ++front.open_questions_[id];
-    }
-    ~Count() {
-      --front.questions_;
-      if (--front.open_questions_[id] == 0) front.open_questions_.erase(id);
-    }
-    Front& front;
-    std::string id;
-  } count(*this, sandbox->id);
+  if (!sandbox) co_return;
   std::string text = co_await answer_question(parts_, std::move(sandbox), question.payload);
   if (!text.empty()) datagrams_->send({std::move(text), question.peer});
 }

@@ -33,8 +33,6 @@ class Front {
   Parts& parts_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::DatagramSocket> datagrams_;
-  std::size_t questions_ = 0;                                    // under way
-  std::unordered_map<std::string, std::size_t> open_questions_;  // of each sandbox
   async::Scope scope_;
 };
 

@@ -12,6 +12,7 @@ namespace {
 using async::Task;
 
 constexpr std::uint16_t kHttpPort = 80;
+constexpr std::uint16_t kHttpsPort = 443;
 
 // Serves what comes over one connection to the proxy.
 class ProxyFlow {
@@ -24,13 +25,15 @@ class ProxyFlow {
       co_await tunnel(exchange);
       co_return;
     }
-    auto target = parse_authority(request.authority, kHttpPort);
+    // "GET https://host/": the client leaves TLS to its proxy. It goes on inside TLS or not at all.
+    bool secure = request.scheme == "https";
+    auto target = parse_authority(request.authority, secure ? kHttpsPort : kHttpPort);
     if (!target) {
       HttpRefusal no = http_refusal(400, {"malformed", target.error().message(), target.error().hint()});
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
     }
-    HttpFlow flow(parts_, Inbound{sandbox_, "", std::move(*target)}, HttpOrigin{false, std::nullopt, true});
+    HttpFlow flow(parts_, Inbound{sandbox_, "", std::move(*target)}, HttpOrigin{secure, std::nullopt, true});
     co_await flow.handle(exchange);
   }
 

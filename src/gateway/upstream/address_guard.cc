@@ -21,12 +21,12 @@ Result<void> check_world(const IpAddress& address) {
 }
 
 Task<Result<std::vector<IpAddress>>> checked_addresses(std::shared_ptr<Resolver> resolver, Host host,
-                                                       AddressCheck check) {
+                                                       AddressCheck check, std::string asker) {
   std::vector<IpAddress> found;
   if (host.is_address()) {
     found.push_back(host.address());
   } else {
-    CO_TRY(found, co_await resolver->resolve(host.name()));
+    CO_TRY(found, co_await resolver->resolve(host.name(), std::move(asker)));
   }
   std::vector<IpAddress> out;
   std::optional<Error> refusal;

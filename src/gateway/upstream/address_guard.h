@@ -23,8 +23,8 @@ using AddressCheck = std::function<Result<void>(const IpAddress&)>;
 Result<void> check_world(const IpAddress& address);
 
 // The addresses of `host` that pass `check`, in the order in which they are to be tried. When none passes,
-// the reason of the first.
+// the reason of the first. `asker` as of Resolver::resolve().
 Task<Result<std::vector<IpAddress>>> checked_addresses(std::shared_ptr<Resolver> resolver, Host host,
-                                                       AddressCheck check);
+                                                       AddressCheck check, std::string asker);
 
 }  // namespace atl::gateway

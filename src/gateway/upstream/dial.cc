@@ -30,21 +30,22 @@ Task<Result<net::StreamPtr>> connect_first(std::vector<IpAddress> addresses, std
   co_return std::move(*last).with_code(code).with_word("connect_failed").context(name);
 }
 
+// `authority` is the route's, or that of its proxy.
 Task<Result<net::StreamPtr>> dial_direct(std::shared_ptr<Resolver> resolver, Authority authority,
-                                         AddressCheck check, Steady::duration limit) {
-  CO_TRY(auto addresses, co_await checked_addresses(std::move(resolver), authority.host, std::move(check)));
-  co_return co_await connect_first(std::move(addresses), authority.port, limit, authority.text());
+                                         const Route& route) {
+  CO_TRY(auto addresses,
+         co_await checked_addresses(std::move(resolver), authority.host, route.check, route.sandbox));
+  co_return co_await connect_first(std::move(addresses), authority.port, route.limits.connect,
+                                   authority.text());
 }
 }  // namespace
 
 Task<Result<net::StreamPtr>> dial(std::shared_ptr<Resolver> resolver, Route route) {
   if (!route.check)
     co_return make_error(Code::kInternal, "dial {}: no check of addresses", route.authority.text());
-  if (!route.proxy)
-    co_return co_await dial_direct(std::move(resolver), route.authority, route.check, route.limits.connect);
+  if (!route.proxy) co_return co_await dial_direct(std::move(resolver), route.authority, route);
   if (route.authority.host.is_address()) CO_TRY_VOID(route.check(route.authority.host.address()));
-  auto proxied =
-      co_await dial_direct(std::move(resolver), route.proxy->authority, route.check, route.limits.connect);
+  auto proxied = co_await dial_direct(std::move(resolver), route.proxy->authority, route);
   if (!proxied.ok()) co_return std::move(proxied).error().context("egress proxy");
   auto stream = std::move(*proxied);
   // The proxy connects in this time, too.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/upstream/resolver.h"
 
-#include <list>
 #include <unordered_map>
 
 #include "async/event.h"
+#include "base/fair_share.h"
+#include "gateway/upstream/answer_cache.h"
 #include "gateway/upstream/dns_channel.h"
 
 namespace atl::gateway {
@@ -51,19 +52,14 @@ class CaresResolver final : public Resolver, public std::enable_shared_from_this
 
   Result<void> start() { return channel_->start(options_.servers, options_.hosts_file); }
 
-  Task<Result<Addresses>> resolve(std::string name) override {
-    if (auto known = names_.find(name); known != names_.end()) {
-      if (Steady::now() < known->second.until) co_return known->second.answer;
-      forget(known);
+  Task<Result<Addresses>> resolve(std::string name, std::string asker) override {
+    if (const auto* known = cache_.find(name, Steady::now())) co_return *known;
+    std::shared_ptr<Question> question;
+    if (auto asked = questions_.find(name); asked != questions_.end()) {
+      question = asked->second;
+    } else {
+      CO_TRY(question, ask(name, std::move(asker)));
     }
-    auto [at, fresh] = questions_.try_emplace(name);
-    if (fresh && questions_.size() > kMaxQuestions) {
-      questions_.erase(at);
-      co_return make_error(Code::kExhausted, "resolve {}: too many questions are under way", name);
-    }
-    if (fresh) at->second = std::make_shared<Question>(executor_);
-    auto question = at->second;
-    if (fresh) ask(name, question);
     auto until = Steady::now() + options_.limit;
     while (!question->answer) {
       (void)co_await question->answered.wait_until(until);
@@ -75,45 +71,46 @@ class CaresResolver final : public Resolver, public std::enable_shared_from_this
 
  private:
   struct Question {
-    explicit Question(const async::Executor& executor) : answered(executor) {}
+    Question(const async::Executor& executor, std::string who, FairShare::Part part)
+        : answered(executor), asker(std::move(who)), share(std::move(part)) {}
     async::Event answered;
+    std::string asker;
+    std::optional<FairShare::Part> share;  // until it is answered
     std::optional<Result<Addresses>> answer;
   };
-  struct Known {
-    Result<Addresses> answer;
-    Steady::time_point until;
-    std::list<std::string>::iterator order;
-  };
 
-  void ask(const std::string& name, const std::shared_ptr<Question>& question) {
+  Result<std::shared_ptr<Question>> ask(const std::string& name, std::string asker) {
+    auto share = under_way_.take(asker, 1);
+    if (!share) {
+      return make_error(Code::kExhausted, "resolve {}: too many names are being looked up", name)
+          .with_word("too_many_names")
+          .with_hint("try again when the others are known");
+    }
+    auto question = std::make_shared<Question>(executor_, std::move(asker), *std::move(share));
+    questions_.emplace(name, question);
     channel_->ask(name, [self = weak_from_this(), name, question](const DnsAnswer& answer) {
       question->answer = verdict(name, answer);
+      question->share.reset();
       question->answered.notify_all();
-      if (auto resolver = self.lock()) resolver->keep(name, answer, *question->answer);
+      if (auto resolver = self.lock()) resolver->keep(name, *question, answer);
     });
+    return question;
   }
 
-  void keep(const std::string& name, const DnsAnswer& dns, const Result<Addresses>& answer) {
+  void keep(const std::string& name, const Question& question, const DnsAnswer& dns) {
     questions_.erase(name);
-    if (auto old = names_.find(name); old != names_.end()) forget(old);
-    while (names_.size() >= kMaxNames) forget(names_.find(order_.front()));
+    const Result<Addresses>& answer = *question.answer;
     Steady::duration life = options_.failure;
     if (answer.ok())
       life = std::clamp<Steady::duration>(std::chrono::seconds(dns.seconds), options_.least, options_.most);
-    auto order = order_.insert(order_.end(), name);
-    names_.emplace(name, Known{answer, Steady::now() + life, order});
-  }
-
-  void forget(std::unordered_map<std::string, Known>::iterator at) {
-    order_.erase(at->second.order);
-    names_.erase(at);
+    cache_.keep(name, question.asker, answer, Steady::now() + life);
   }
 
   async::Executor executor_;
   ResolverOptions options_;
   std::shared_ptr<DnsChannel> channel_;
-  std::unordered_map<std::string, Known> names_;
-  std::list<std::string> order_;  // oldest first
+  AnswerCache cache_;
+  FairShare under_way_{kMaxQuestions, kMaxQuestionsPerAsker};
   std::unordered_map<std::string, std::shared_ptr<Question>> questions_;
 };
 }  // namespace

@@ -21,8 +21,9 @@ class Resolver {
   virtual ~Resolver() = default;
   // `name` is canonical (Host::name()). At least one address; IPv4 and IPv6 take turns, IPv4 first.
   // kNotFound, word "name_not_found", when the name does not exist or has no address; kDeadline or
-  // kUnavailable, word "name_unresolved", when the servers do not tell.
-  virtual Task<Result<std::vector<IpAddress>>> resolve(std::string name) = 0;
+  // kUnavailable, word "name_unresolved", when the servers do not tell. kExhausted, word "too_many_names",
+  // when `asker`, whoever that is, has his share of questions under way.
+  virtual Task<Result<std::vector<IpAddress>>> resolve(std::string name, std::string asker) = 0;
 };
 
 // Answers are kept as long as they say, within these bounds.
@@ -35,9 +36,9 @@ struct ResolverOptions {
   Steady::duration failure = std::chrono::seconds(2);  // how long a failure is an answer
   Steady::duration limit = std::chrono::seconds(5);    // of one question
 };
-inline constexpr std::size_t kMaxNames = 4096;           // kept; the oldest goes first
-inline constexpr std::size_t kMaxQuestions = 512;        // under way; more give kExhausted
-inline constexpr std::size_t kMaxAddressesPerName = 16;  // more are left out
+inline constexpr std::size_t kMaxQuestions = 512;         // under way, of all
+inline constexpr std::size_t kMaxQuestionsPerAsker = 64;  // and of one
+inline constexpr std::size_t kMaxAddressesPerName = 16;   // more are left out
 
 // On c-ares. Runs on the loop of `executor`, where it must also be destroyed. kInternal when it cannot start.
 Result<std::shared_ptr<Resolver>> make_resolver(async::Executor executor, ResolverOptions options = {});

@@ -86,7 +86,7 @@ struct DnsWorld {
 TEST(Resolver, GivesBothFamiliesInTurns) {
   DnsWorld world;
   world.run([](DnsWorld& w) -> Task<> {
-    auto found = co_await w.resolver->resolve("good.example");
+    auto found = co_await w.resolver->resolve("good.example", "asker");
     EXPECT_TRUE(found.ok());
     if (!found.ok()) co_return;
     EXPECT_EQ(*found, (std::vector<IpAddress>{ip("1.2.3.4"), ip("2001:db8::1"), ip("1.2.3.5")}));
@@ -96,7 +96,7 @@ TEST(Resolver, GivesBothFamiliesInTurns) {
 TEST(Resolver, KeepsAnswersAndSharesQuestions) {
   DnsWorld world;
   auto one = [](std::shared_ptr<Resolver> resolver) -> Task<> {
-    auto found = co_await resolver->resolve("good.example");
+    auto found = co_await resolver->resolve("good.example", "asker");
     EXPECT_TRUE(found.ok());
   };
   world.run([&one](DnsWorld& w) -> Task<> {
@@ -114,7 +114,7 @@ TEST(Resolver, AnswersAreKeptWithinBounds) {
   DnsWorld world(options);
   world.dns.seconds = 1'000'000;
   world.run([](DnsWorld& w) -> Task<> {
-    for (int i = 0; i < 2; ++i) (void)co_await w.resolver->resolve("good.example");
+    for (int i = 0; i < 2; ++i) (void)co_await w.resolver->resolve("good.example", "asker");
   });
   EXPECT_EQ(world.dns.questions, 4);
 }
@@ -123,14 +123,14 @@ TEST(Resolver, TellsWhatDoesNotExistFromWhatIsNotTold) {
   DnsWorld world;
   world.run([](DnsWorld& w) -> Task<> {
     for (auto name : {"none.example", "empty.example"}) {
-      auto missing = co_await w.resolver->resolve(name);
+      auto missing = co_await w.resolver->resolve(name, "asker");
       EXPECT_EQ(missing.error().word(), "name_not_found") << name;
       EXPECT_EQ(missing.error().code(), Code::kNotFound);
     }
-    auto broken = co_await w.resolver->resolve("broken.example");
+    auto broken = co_await w.resolver->resolve("broken.example", "asker");
     EXPECT_EQ(broken.error().word(), "name_unresolved");
     auto before = w.dns.questions;
-    (void)co_await w.resolver->resolve("none.example");
+    (void)co_await w.resolver->resolve("none.example", "asker");
     EXPECT_EQ(w.dns.questions, before);
   });
 }
@@ -140,15 +140,36 @@ TEST(Resolver, ASilentServerEndsAtTheLimit) {
   options.limit = std::chrono::milliseconds(20);
   DnsWorld world(options);
   world.run([](DnsWorld& w) -> Task<> {
-    auto found = co_await w.resolver->resolve("silent.example");
+    auto found = co_await w.resolver->resolve("silent.example", "asker");
     EXPECT_EQ(found.error().code(), Code::kDeadline);
+  });
+}
+
+TEST(Resolver, WhoAsksForManyNamesLeavesTheOthersTheirs) {
+  ResolverOptions options;
+  options.limit = std::chrono::milliseconds(200);
+  DnsWorld world(options);
+  auto silent = [](std::shared_ptr<Resolver> resolver, int number, int& refused) -> Task<> {
+    auto found = co_await resolver->resolve(fmt::format("silent.n{}.example", number), "greedy");
+    refused += found.error().word() == "too_many_names" ? 1 : 0;
+  };
+  world.run([&silent](DnsWorld& w) -> Task<> {
+    constexpr int kTries = 2 * static_cast<int>(kMaxQuestions);
+    async::Scope all(w.loop.get_executor());
+    int refused = 0;
+    for (int i = 0; i < kTries; ++i) all.spawn("one", silent(w.resolver, i, refused));
+    co_await async::yield();
+    auto found = co_await w.resolver->resolve("good.example", "quiet");
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    co_await all.join();
+    EXPECT_EQ(refused, kTries - static_cast<int>(kMaxQuestionsPerAsker));
   });
 }
 
 TEST(Resolver, AMalformedRecordIsNoAddress) {
   DnsWorld world;
   world.run([](DnsWorld& w) -> Task<> {
-    auto found = co_await w.resolver->resolve("cut.example");
+    auto found = co_await w.resolver->resolve("cut.example", "asker");
     EXPECT_FALSE(found.ok());
   });
 }

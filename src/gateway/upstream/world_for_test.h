@@ -23,7 +23,7 @@ inline Authority authority(const std::string& text) { return *parse_authority(te
 struct FakeResolver final : Resolver {
   std::map<std::string, std::vector<IpAddress>> names;
   int asked = 0;
-  Task<Result<std::vector<IpAddress>>> resolve(std::string name) override {
+  Task<Result<std::vector<IpAddress>>> resolve(std::string name, std::string) override {
     ++asked;
     auto found = names.find(name);
     if (found == names.end())

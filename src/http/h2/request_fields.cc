@@ -28,7 +28,7 @@ bool add_request_field(H2Stream& stream, std::string_view name, std::string_view
   if (name == ":method") {
     head.method = value;
   } else if (name == ":scheme") {
-    stream.scheme = value;
+    head.scheme = to_lower(value);
   } else if (name == ":authority") {
     head.authority = value;
   } else if (name == ":path") {

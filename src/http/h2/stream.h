@@ -22,7 +22,6 @@ struct H2Stream : H2Outgoing {
 
   // The request, while its fields arrive and after.
   RequestHead request;
-  std::string scheme;
   std::size_t head_bytes = 0;
   std::optional<Refusal> refusal;  // answer this instead of calling the handler
 
