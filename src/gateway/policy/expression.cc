@@ -143,7 +143,8 @@ struct Expression::Run {
       case Op::kStartsWith: return truth(text->starts_with(node.text));
       case Op::kEndsWith: return truth(text->ends_with(node.text));
       case Op::kContains: return truth(text->find(node.text) != std::string_view::npos);
-      default: return truth(re2::RE2::PartialMatch(*text, *node.pattern));
+      // In braces: RE2's own string type, which is not the standard one, has another name in each release.
+      default: return truth(re2::RE2::PartialMatch({text->data(), text->size()}, *node.pattern));
     }
   }
 

@@ -215,9 +215,10 @@ Outcome push_terminal_input(const Args&) {
 // -----------------------------------------------------------------------------------------------
 
 Outcome realtime(int policy) {
-  sched_param request{};
-  request.sched_priority = 10;
-  return judge(raw(SYS_sched_setscheduler, 0, policy, &request));
+  // KERNEL: struct sched_param is this number alone (sched_setscheduler(2)). Newer kernel headers (Debian 13)
+  // have no such struct any more, and that of older ones clashes with the one in <sched.h>.
+  int priority = 10;
+  return judge(raw(SYS_sched_setscheduler, 0, policy, &priority));
 }
 
 Outcome clamp_utilisation(const Args&) {
