@@ -67,6 +67,12 @@ Result<void> DnsChannel::start(const std::vector<std::string>& servers, bool hos
   options.sock_state_cb = socket_state;
   options.sock_state_cb_data = this;
   int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB;
+#ifdef ARES_OPT_QUERY_CACHE
+  // c-ares 1.31 and later (Debian 13) keep answers by themselves, up to an hour. How long an answer counts is
+  // for the resolver alone to decide.
+  mask |= ARES_OPT_QUERY_CACHE;
+  options.qcache_max_ttl = 0;
+#endif
   if (int failed = ares_init_options(&channel_, &options, mask); failed != ARES_SUCCESS)
     return make_error(Code::kInternal, "start the DNS client: {}", ares_strerror(failed));
   std::string list;

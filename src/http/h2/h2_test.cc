@@ -68,10 +68,14 @@ TEST(Http2Server, HeadHasNoBody) {
   EXPECT_EQ(pair.client->replies[id].body, "");
 }
 
+constexpr int kReset = 0;
+// Older nghttp2 lets it through and we answer 400; 1.64 (Debian 13) resets the stream itself.
+constexpr int kResetOr400 = -1;
+
 struct BadHead {
   const char* name;
   H2Client::Fields fields;
-  int status;  // 0: the stream is reset
+  int status;
 };
 
 H2Client::Fields without(const std::string& name) {
@@ -113,8 +117,10 @@ TEST_P(Http2Refuses, TheRequest) {
   pair.run();
   EXPECT_FALSE(called);
   auto& reply = pair.client->replies[id];
-  EXPECT_EQ(reply.status, GetParam().status);
-  if (GetParam().status == 0) {
+  int wanted = GetParam().status;
+  if (wanted == kResetOr400) wanted = reply.status == 400 ? 400 : kReset;
+  EXPECT_EQ(reply.status, wanted);
+  if (wanted == kReset) {
     EXPECT_TRUE(reply.error != 0 || pair.client->goaway.value_or(0) != 0);
   } else {
     EXPECT_NE(reply.body.find("\"message\""), std::string::npos);
@@ -122,24 +128,27 @@ TEST_P(Http2Refuses, TheRequest) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, Http2Refuses,
-    ::testing::Values(
-        BadHead{"MissingMethod", without(":method"), 0}, BadHead{"MissingPath", without(":path"), 0},
-        BadHead{"MissingScheme", without(":scheme"), 0},
-        BadHead{"MissingAuthority", without(":authority"), 0},
-        BadHead{"DuplicatePath", with(":path", "/b"), 0}, BadHead{"UnknownPseudoField", with(":x", "y"), 0},
-        BadHead{"ConnectionField", with("connection", "close"), 0},
-        BadHead{"TransferEncoding", with("transfer-encoding", "chunked"), 0},
-        BadHead{"UpgradeField", with("upgrade", "x"), 0},
-        BadHead{"LineFeedInValue", with("x-key", "a\nb"), 0},
-        BadHead{"LengthWithoutBody", with("content-length", "5"), 0},
-        BadHead{"HostDiffers", with("host", "y"), 400}, BadHead{"EmptyPath", replaced(":path", ""), 0},
-        BadHead{"FragmentInPath", replaced(":path", "/a#b"), 400},
-        BadHead{"RelativePath", replaced(":path", "a"), 0},
-        BadHead{"UserinfoInAuthority", replaced(":authority", "a@x"), 400},
-        BadHead{"SpaceInPath", replaced(":path", "/a b"), 0}, BadHead{"TooManyFields", many(30), 431},
-        BadHead{"HeadTooLarge", with("a", std::string(5'000, 'x')), 431},
-        BadHead{"HeadFarTooLarge", with("a", std::string(30'000, 'x')), 0},
-        BadHead{"PathTooLong", replaced(":path", "/" + std::string(2'000, 'x')), 414}),
+    ::testing::Values(BadHead{"MissingMethod", without(":method"), kReset},
+                      BadHead{"MissingPath", without(":path"), kReset},
+                      BadHead{"MissingScheme", without(":scheme"), kReset},
+                      BadHead{"MissingAuthority", without(":authority"), kReset},
+                      BadHead{"DuplicatePath", with(":path", "/b"), kReset},
+                      BadHead{"UnknownPseudoField", with(":x", "y"), kReset},
+                      BadHead{"ConnectionField", with("connection", "close"), kReset},
+                      BadHead{"TransferEncoding", with("transfer-encoding", "chunked"), kReset},
+                      BadHead{"UpgradeField", with("upgrade", "x"), kReset},
+                      BadHead{"LineFeedInValue", with("x-key", "a\nb"), kReset},
+                      BadHead{"LengthWithoutBody", with("content-length", "5"), kReset},
+                      BadHead{"HostDiffers", with("host", "y"), 400},
+                      BadHead{"EmptyPath", replaced(":path", ""), kReset},
+                      BadHead{"FragmentInPath", replaced(":path", "/a#b"), 400},
+                      BadHead{"RelativePath", replaced(":path", "a"), kReset},
+                      BadHead{"UserinfoInAuthority", replaced(":authority", "a@x"), kResetOr400},
+                      BadHead{"SpaceInPath", replaced(":path", "/a b"), kReset},
+                      BadHead{"TooManyFields", many(30), 431},
+                      BadHead{"HeadTooLarge", with("a", std::string(5'000, 'x')), 431},
+                      BadHead{"HeadFarTooLarge", with("a", std::string(30'000, 'x')), kReset},
+                      BadHead{"PathTooLong", replaced(":path", "/" + std::string(2'000, 'x')), 414}),
     [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Http2Server, AbortIsAReset) {
