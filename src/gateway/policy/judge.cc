@@ -117,10 +117,10 @@ bool restricts(const Rule& rule) {
   return true;
 }
 
-bool sees(const Rule& rule, std::string_view label) {
+bool sees(const Rule& rule, std::string_view label, bool own) {
   if (!rule.labels.empty())
     return std::find(rule.labels.begin(), rule.labels.end(), label) != rule.labels.end();
-  return label.empty() || (restricts(rule) && rule.action != Action::kAsk);
+  return label.empty() || !own || (restricts(rule) && rule.action != Action::kAsk);
 }
 
 bool has_port(const Rule& rule, std::uint16_t port) {
@@ -129,8 +129,8 @@ bool has_port(const Rule& rule, std::uint16_t port) {
                      [port](const PortRange& range) { return port >= range.first && port <= range.last; });
 }
 
-Finding reach(const Rule& rule, const ConnectionFacts& facts) {
-  if (!sees(rule, facts.who.label)) return {Match::kNo, Miss::kLabel};
+Finding reach(const Rule& rule, const ConnectionFacts& facts, bool own) {
+  if (!sees(rule, facts.who.label, own)) return {Match::kNo, Miss::kLabel};
   Match host = match_hosts(rule, facts);
   if (host == Match::kNo) return {Match::kNo, Miss::kHost};
   if (!has_port(rule, facts.authority.port)) return {Match::kNo, Miss::kPort};
@@ -151,8 +151,8 @@ Finding match_request(const Rule& rule, RequestView& request) {
   return {path, path == Match::kMaybe ? Miss::kPath : Miss::kNone};
 }
 
-Finding match(const Rule& rule, RequestView& request) {
-  Finding reached = reach(rule, request.facts().at);
+Finding match(const Rule& rule, RequestView& request, bool own) {
+  Finding reached = reach(rule, request.facts().at, own);
   if (reached.match == Match::kNo) return reached;
   Finding judged = match_request(rule, request);
   return judged.match == Match::kYes ? reached : judged;

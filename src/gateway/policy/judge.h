@@ -28,15 +28,16 @@ inline bool counts(const Rule& rule, Match match) {
   return match == Match::kYes || (match == Match::kMaybe && restricts(rule));
 }
 
-// Whether connections with this label see the rule.
-bool sees(const Rule& rule, std::string_view label);
+// Whether connections with this label see the rule. `own`: its set lets through something for the label by
+// name, so that what it lets through for everybody is not for it.
+bool sees(const Rule& rule, std::string_view label, bool own);
 bool has_port(const Rule& rule, std::uint16_t port);
 // Everything of a rule that is known without a request. A rule about requests matches a stream that is
-// neither HTTP nor TLS when it restricts, because nobody can look inside.
-Finding reach(const Rule& rule, const ConnectionFacts& facts);
+// neither HTTP nor TLS when it restricts, because nobody can look inside. `own` as above.
+Finding reach(const Rule& rule, const ConnectionFacts& facts, bool own);
 // The rest of it: method, path, size, condition.
 Finding match_request(const Rule& rule, RequestView& request);
 // All of it.
-Finding match(const Rule& rule, RequestView& request);
+Finding match(const Rule& rule, RequestView& request, bool own);
 
 }  // namespace atl::gateway::policy

@@ -31,14 +31,27 @@ struct Policy::Judge {
   Mode mode;
 
   bool in_force(const Entry& entry) const { return mode == Mode::kWithShadow || !entry.shadow; }
+  const Author& author(Source source) const { return policy.authors(mode)[static_cast<std::size_t>(source)]; }
+  // Whether the author of the rule lets something through for the label by name.
+  bool own(const Entry& entry, std::string_view label) const {
+    return !label.empty() && author(entry.source).labels.contains(label);
+  }
+  Finding reach(const Entry& entry, const ConnectionFacts& facts) const {
+    return policy::reach(entry.rule, facts, own(entry, facts.who.label));
+  }
+  Finding match(const Entry& entry, RequestView& view) const {
+    return policy::match(entry.rule, view, own(entry, view.facts().at.who.label));
+  }
 
-  // A tenant's rule that names a block of private addresses opens what is in it, for the requests that it
-  // matches.
+  // A rule of the operator or the tenant that names a block of private addresses opens what is in it, for the
+  // requests that it matches.
   bool opens(const Entry& entry, const ConnectionFacts& facts, const IpAddress& address,
              RequestView* request) const {
     const Rule& rule = entry.rule;
-    if (!in_force(entry) || entry.source != Source::kTenant || rule.action != Action::kAllow) return false;
-    if (rule.protocol == Protocol::kUdp || !sees(rule, facts.who.label) ||
+    bool may = entry.source == Source::kOperator || entry.source == Source::kTenant;
+    if (!in_force(entry) || !may || rule.action != Action::kAllow) return false;
+    std::string_view label = facts.who.label;
+    if (rule.protocol == Protocol::kUdp || !sees(rule, label, own(entry, label)) ||
         !has_port(rule, facts.authority.port))
       return false;
     auto in = [&address](const HostPattern& host) { return host.matches_address(address); };
@@ -61,8 +74,9 @@ struct Policy::Judge {
     return Refusal{std::string(kAddressRule),
                    fmt::format("{} leads to {}, a {} address", facts.authority.text(), address->text(),
                                address_class_name(kind)),
-                   may_be_opened(kind) ? "only a rule of the tenant that names its block can open it"
-                                       : "such addresses cannot be reached from a sandbox"};
+                   may_be_opened(kind)
+                       ? "only a rule of the tenant or the operator that names its block can open it"
+                       : "such addresses cannot be reached from a sandbox"};
   }
 
   // True when connection() with the address lets through exactly what the rules let through: nothing that
@@ -72,11 +86,73 @@ struct Policy::Judge {
       const Rule& rule = entry.rule;
       bool asks = rule.action == Action::kAsk;
       bool looks = rule.action == Action::kAllow && (rule.judges_requests() || rule.changes_requests());
-      return in_force(entry) && (asks || looks) && reach(rule, facts).match != Match::kNo;
+      return in_force(entry) && (asks || looks) && reach(entry, facts).match != Match::kNo;
     });
   }
+};
 
-  bool open_for(std::string_view label) const { return label.empty() && policy.open_by_default(mode); }
+// What each author says about one connection or request, put together.
+struct Policy::Tally {
+  struct Word {
+    const Entry *allow = nullptr, *ask = nullptr, *near = nullptr;
+    Miss nearest = Miss::kHost;
+  };
+  const Judge& judge;
+  std::string_view label;
+  std::array<Word, kSources> words{};
+  std::optional<Source> closed{};  // who leaves it closed, when somebody does
+
+  Word& of(const Entry& entry) { return words[static_cast<std::size_t>(entry.source)]; }
+  // An allow rule that did not count.
+  void missed(const Entry& entry, Miss miss) {
+    Word& word = of(entry);
+    if (entry.rule.action == Action::kAllow && miss > word.nearest) word.near = &entry, word.nearest = miss;
+  }
+  // The strictest word. An author that has nothing to say about it leaves it to the others. For a labelled
+  // process one must speak who knows its label, and to those its default is closed.
+  RequestDecision::Verdict verdict() {
+    using Verdict = RequestDecision::Verdict;
+    bool spoken = false, asked = false;
+    for (std::size_t i = 0; i < kSources; ++i) {
+      const Author& author = judge.author(static_cast<Source>(i));
+      bool knows = label.empty() || author.labels.contains(label);
+      const Word& word = words[i];
+      if (word.allow || word.ask) {
+        spoken |= knows;
+        asked |= !word.allow;
+      } else if (author.otherwise == Action::kDeny || (knows && !label.empty())) {
+        closed = static_cast<Source>(i);
+        return Verdict::kDeny;
+      } else {
+        spoken |= author.otherwise == Action::kAllow && label.empty();
+      }
+    }
+    if (!spoken) return Verdict::kDeny;
+    return asked ? Verdict::kAsk : Verdict::kAllow;
+  }
+  // The first that lets it through, when somebody does by a rule.
+  const Entry* by() const {
+    for (const Word& word : words) {
+      if (word.allow) return word.allow;
+    }
+    for (const Word& word : words) {
+      if (word.ask) return word.ask;
+    }
+    return nullptr;
+  }
+  // Why verdict() was kDeny.
+  Refusal refusal(const std::string& what) const {
+    const Word* best = closed ? &words[static_cast<std::size_t>(*closed)] : nullptr;
+    for (const Word& word : words) {
+      if (!closed && word.near && (!best || word.nearest > best->nearest)) best = &word;
+    }
+    std::string hint = closed ? fmt::format("ask for a rule of the {} that allows it", source_name(*closed))
+                              : std::string("ask for a rule that allows it");
+    if (best && best->near)
+      hint =
+          fmt::format("rule {} allows this host, but not this {}", best->near->id, miss_name(best->nearest));
+    return {std::string(kDefaultRule), "no rule allows " + what, std::move(hint)};
+  }
 };
 
 Result<std::shared_ptr<const Policy>> Policy::compile(std::vector<RuleSet> sets) {
@@ -84,7 +160,6 @@ Result<std::shared_ptr<const Policy>> Policy::compile(std::vector<RuleSet> sets)
   std::sort(sets.begin(), sets.end(), [](const RuleSet& a, const RuleSet& b) {
     return std::pair(a.source, a.shadow) < std::pair(b.source, b.shadow);
   });
-  bool said[2] = {false, false}, closed[2] = {false, false};
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (sets[j].source == sets[i].source && sets[j].shadow == sets[i].shadow)
@@ -93,17 +168,23 @@ Result<std::shared_ptr<const Policy>> Policy::compile(std::vector<RuleSet> sets)
     }
     out->note_mistakes(sets[i]);
     out->has_shadow_ |= sets[i].shadow;
-    for (int mode = sets[i].shadow ? 1 : 0; mode < 2; ++mode) {
-      said[mode] |= sets[i].otherwise.has_value();
-      closed[mode] |= sets[i].otherwise == Action::kDeny;
-    }
+    if (!sets[i].shadow) hear(sets[i], out->authors_);
+    hear(sets[i], out->with_shadow_);
     std::string prefix = fmt::format("{}{}/", sets[i].shadow ? "shadow-" : "", source_name(sets[i].source));
     for (Rule& rule : sets[i].rules) out->add(std::move(rule), sets[i].source, sets[i].shadow, prefix);
   }
-  out->open_ = said[0] && !closed[0];
-  out->open_with_shadow_ = said[1] && !closed[1];
   out->sort_by_action();
   return std::shared_ptr<const Policy>(std::move(out));
+}
+
+// Of two sets of one author, a trial being one, the stricter default holds.
+void Policy::hear(const RuleSet& set, Authors& authors) {
+  Author& author = authors[static_cast<std::size_t>(set.source)];
+  if (set.otherwise && author.otherwise != Action::kDeny) author.otherwise = set.otherwise;
+  for (const Rule& rule : set.rules) {
+    if (rule.action != Action::kAllow && rule.action != Action::kAsk) continue;
+    author.labels.insert(rule.labels.begin(), rule.labels.end());
+  }
 }
 
 void Policy::add(Rule rule, Source source, bool shadow, const std::string& prefix) {
@@ -142,10 +223,10 @@ void Policy::note_mistakes(const RuleSet& set) {
                         "write \"default\": \"deny\"",
                         source_name(set.source), rule.id));
       if (rule.action == Action::kAllow && host.is_address() && names_openable(host.block()) &&
-          set.source != Source::kTenant)
-        notes_.push_back(
-            fmt::format("rule {}/{} names the private block {}, which only a rule of the tenant opens",
-                        source_name(set.source), rule.id, host.text()));
+          set.source != Source::kTenant && set.source != Source::kOperator)
+        notes_.push_back(fmt::format(
+            "rule {}/{} names the private block {}, which only a rule of the tenant or the operator opens",
+            source_name(set.source), rule.id, host.text()));
     }
   }
 }
@@ -156,21 +237,21 @@ bool Policy::may_resolve(std::string_view canonical_name, std::string_view label
     return std::any_of(hosts.begin(), hosts.end(),
                        [&](const HostPattern& host) { return host.matches_name(canonical_name); });
   };
-  bool open = judge.open_for(label);
+  Tally tally{judge, label};
   for (const Entry& entry : entries_) {
     const Rule& rule = entry.rule;
-    if (!judge.in_force(entry) || !sees(rule, label)) continue;
+    if (!judge.in_force(entry) || !sees(rule, label, judge.own(entry, label))) continue;
     bool about = named(rule.hosts) && !named(rule.except);
     if (rule.action == Action::kDeny) {
       bool always = !rule.judges_requests() && rule.ports.empty() && rule.protocol == Protocol::kAny &&
                     std::none_of(rule.except.begin(), rule.except.end(),
                                  [](const HostPattern& h) { return h.is_address(); });
       if (about && always) return false;
-    } else if (rule.action != Action::kAdjust) {
-      open |= about || (rule.via_name && !named(rule.except));
+    } else if (rule.action != Action::kAdjust && (about || (rule.via_name && !named(rule.except)))) {
+      tally.of(entry).allow = &entry;
     }
   }
-  return open;
+  return tally.verdict() != RequestDecision::Verdict::kDeny;
 }
 
 ConnectionDecision Policy::connection(const ConnectionFacts& facts) const {
@@ -189,42 +270,34 @@ ConnectionDecision Policy::decide(const ConnectionFacts& facts, Mode mode) const
   using Way = ConnectionDecision::Way;
   Judge judge{*this, mode};
   if (auto refusal = judge.special(facts, nullptr)) return {Way::kDeny, {}, *std::move(refusal), {}};
-  // allow: lets every byte through. hope: may let requests through, or the address once it is known.
+  // Allowed: lets every byte through. Asked: may let requests through, or the address once it is known.
   // blind: nobody can obey this rule without seeing requests.
-  const Entry *allow = nullptr, *hope = nullptr, *blind = nullptr, *near = nullptr;
-  Miss nearest = Miss::kHost;
+  Tally tally{judge, facts.who.label};
+  const Entry* blind = nullptr;
   bool inspect = false;
   for (const Entry& entry : entries_) {
     if (!judge.in_force(entry)) continue;
     const Rule& rule = entry.rule;
-    Finding found = reach(rule, facts);
+    Finding found = judge.reach(entry, facts);
     if (found.match == Match::kNo) {
-      if (rule.action == Action::kAllow && found.miss > nearest) near = &entry, nearest = found.miss;
+      tally.missed(entry, found.miss);
       continue;
     }
-    bool requests = rule.judges_requests() || rule.changes_requests() || rule.action == Action::kAsk;
-    inspect |= requests;
-    switch (rule.action) {
-      case Action::kDeny:
-        if (requests && !blind) blind = &entry;
-        if (!requests && found.match == Match::kYes)
-          return {Way::kDeny, {}, refused_by(rule, entry.id, facts.authority.text()), {}};
-        break;
-      case Action::kAsk: hope = hope ? hope : &entry; [[fallthrough]];
-      case Action::kAdjust:
-        if (!rule.changes_requests() && !blind) blind = &entry;
-        break;
-      case Action::kAllow:
-        if (rule.changes_requests() && !blind) blind = &entry;
-        if (requests || found.match == Match::kMaybe) {
-          hope = hope ? hope : &entry;
-        } else if (!allow) {
-          allow = &entry;
-        }
-        break;
+    bool looks = rule.judges_requests() || rule.changes_requests() || rule.action == Action::kAsk;
+    inspect |= looks;
+    if (rule.action == Action::kDeny && !looks) {
+      if (found.match != Match::kYes) continue;
+      return {Way::kDeny, {}, refused_by(rule, entry.id, facts.authority.text()), {}};
     }
+    bool blinds = rule.action == Action::kDeny || rule.changes_requests() == (rule.action == Action::kAllow);
+    if (blinds && !blind) blind = &entry;
+    if (rule.action != Action::kAllow && rule.action != Action::kAsk) continue;
+    Tally::Word& word = tally.of(entry);
+    bool certain = rule.action == Action::kAllow && !looks && found.match == Match::kYes;
+    bool useless = facts.stream == Stream::kOther && rule.judges_requests();
+    const Entry*& place = certain ? word.allow : word.ask;
+    if (!place && (certain || !useless)) place = &entry;
   }
-  bool open = judge.open_for(facts.who.label);
   if (facts.stream == Stream::kOther && blind) {
     return {Way::kDeny,
             {},
@@ -234,17 +307,9 @@ ConnectionDecision Policy::decide(const ConnectionFacts& facts, Mode mode) const
              "speak HTTP or TLS there, or have the rule say other ports"},
             {}};
   }
-  bool hopeful = hope && (facts.stream != Stream::kOther || !hope->rule.judges_requests());
-  if (!allow && !hopeful && !open) {
-    std::string hint =
-        near ? fmt::format("rule {} allows this host, but not this {}", near->id, miss_name(nearest))
-             : std::string("ask for a rule that allows it");
-    return {Way::kDeny,
-            {},
-            {std::string(kDefaultRule), "no rule allows " + facts.authority.text(), std::move(hint)},
-            {}};
-  }
-  const Entry* by = allow ? allow : hopeful ? hope : nullptr;
+  if (tally.verdict() == RequestDecision::Verdict::kDeny)
+    return {Way::kDeny, {}, tally.refusal(facts.authority.text()), {}};
+  const Entry* by = tally.by();
   bool look = facts.stream == Stream::kHttp || (facts.stream == Stream::kTls && inspect);
   return {look ? Way::kInspect : Way::kPass, by ? by->id : std::string(kDefaultRule), {}, {}};
 }
@@ -306,17 +371,15 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
   Judge judge{*this, mode};
   if (auto refusal = judge.special(facts.at, &view)) return denied(*std::move(refusal));
   RequestDecision out;
-  const Entry* near = nullptr;
-  Finding nearest{Match::kNo, Miss::kHost};
-  bool open = judge.open_for(facts.at.who.label), allowed = false, asked = false;
+  Tally tally{judge, facts.at.who.label};
   for (const Entry& entry : entries_) {
     const Rule& rule = entry.rule;
     if (!judge.in_force(entry)) continue;
     // Rules come in the order deny, allow, ask, adjust, so what is known already decides what is worth a
     // look.
-    if (rule.action == Action::kAsk && allowed) continue;
-    if (rule.action == Action::kAdjust && !allowed && !asked && !open) break;
-    Finding found = match(rule, view);
+    if (rule.action == Action::kAsk && tally.of(entry).allow) continue;
+    if (rule.action == Action::kAdjust && tally.verdict() == Verdict::kDeny) break;
+    Finding found = judge.match(entry, view);
     if (only_address_open(found)) {
       if (rule.action == Action::kDeny && !rule.judges_requests()) continue;  // connection() will see to it
       if (rule.action == Action::kAllow && judge.dial_decides(facts.at)) {
@@ -325,7 +388,7 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
       }
     }
     if (!counts(rule, found.match)) {
-      if (rule.action == Action::kAllow && found.miss > nearest.miss) near = &entry, nearest = found;
+      tally.missed(entry, found.miss);
       continue;
     }
     if (rule.action == Action::kDeny) {
@@ -335,35 +398,32 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
                                    miss_name(found.miss), entry.id);
       return denied(std::move(refusal));
     }
-    allowed |= rule.action == Action::kAllow;
-    asked |= rule.action == Action::kAsk;
+    if (rule.action == Action::kAllow) tally.of(entry).allow = &entry;
+    if (rule.action == Action::kAsk) tally.of(entry).ask = &entry;
     apply(rule, entry.id, out);
   }
-  if (!allowed && !asked && !open) {
-    std::string hint =
-        near ? fmt::format("rule {} allows this host, but not this {}", near->id, miss_name(nearest.miss))
-             : std::string("ask for a rule that allows it");
-    return denied({std::string(kDefaultRule), "no rule allows " + what_of(facts), std::move(hint)});
-  }
+  out.verdict = tally.verdict();
+  if (out.verdict == Verdict::kDeny) return denied(tally.refusal(what_of(facts)));
   if (out.max_body_bytes && facts.body_bytes && *facts.body_bytes > *out.max_body_bytes) {
     return denied({out.body_rule, fmt::format("the body is larger than {} bytes", *out.max_body_bytes),
                    "send it in smaller parts"});
   }
-  out.verdict = allowed || !asked ? Verdict::kAllow : Verdict::kAsk;
   return out;
 }
 
 bool Policy::reads_body(const ConnectionFacts& facts) const {
+  Judge judge{*this, Mode::kWithShadow};
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.rule.when && entry.rule.when->reads_body() && reach(entry.rule, facts).match != Match::kNo;
+    return entry.rule.when && entry.rule.when->reads_body() && judge.reach(entry, facts).match != Match::kNo;
   });
 }
 
 Explanation Policy::explain(const RequestFacts& facts) const {
   RequestView view(facts);
+  Judge judge{*this, Mode::kWithShadow};
   Explanation out{.decision = request(facts)};
   for (const Entry& entry : entries_) {
-    Finding found = match(entry.rule, view);
+    Finding found = judge.match(entry, view);
     Explained one{.rule = entry.id, .action = entry.rule.action, .shadow = entry.shadow};
     one.matched = counts(entry.rule, found.match);
     if (found.match == Match::kMaybe)

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Policy: the rules of tenant, template and sandbox united, and the questions that the gateway asks it. Pure:
-// the same facts always get the same answer. Immutable, so one may be shared by all connections of all
+// Policy: the rules of operator, tenant, template and sandbox, and the questions that the gateway asks it.
+// Pure: the same facts always get the same answer. Immutable, so one may be shared by all connections of all
 // sandboxes that it holds for.
 //
-// Order: deny, then allow, then ask, then the default. A deny, ask or limiting rule of which nobody can tell
-// whether it matches counts as matching, an allow rule does not. Addresses that are not public are refused in
-// any case, unless a rule of the tenant names a block of private addresses. A connection of a labelled
-// process sees the rules with that label, denies without any, and nothing else: for it the default is deny.
+// Each author's set decides by itself: deny, then allow, then ask, then its default. The strictest of them
+// counts, so that nobody can widen what another one leaves closed. A set without a default that says nothing
+// about a request leaves it to the others; when all do, it is denied. A deny, ask or limiting rule of which
+// nobody can tell whether it matches counts as matching, an allow rule does not. Addresses that are not
+// public are refused in any case, unless a rule of the operator or the tenant names a block of private ones.
+// A connection of a labelled process needs a rule with that label that lets it through; in sets that have
+// such rules, what they let through for everybody does not count for it.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,8 +68,7 @@ struct RequestDecision {
   Verdict verdict = Verdict::kDeny;
   std::vector<std::string> rules;  // that matched and count; the first one decided; empty for the default
   std::vector<std::string> credentials;  // to put in, each once
-  std::vector<HeaderSet>
-      set_headers;  // each name once: the tenant's word before the template's and the sandbox's
+  std::vector<HeaderSet> set_headers;    // each name once: the operator's word first, the sandbox's last
   std::optional<std::uint64_t>
       max_body_bytes;     // the smallest one; a body of unknown length must be cut there
   std::string body_rule;  // which says so
@@ -138,21 +142,29 @@ class Policy {
     bool shadow;
     std::string id;  // "tenant/3"
   };
+  // What an author says beside rules.
+  struct Author {
+    std::optional<Action> otherwise;            // kAllow or kDeny
+    std::set<std::string, std::less<>> labels;  // for which it lets something through by name
+  };
+  using Authors = std::array<Author, kSources>;
   struct Judge;
+  struct Tally;
   enum class Mode : bool { kEnforced, kWithShadow };
 
   Policy() = default;
-  bool open_by_default(Mode mode) const { return mode == Mode::kEnforced ? open_ : open_with_shadow_; }
+  const Authors& authors(Mode mode) const { return mode == Mode::kEnforced ? authors_ : with_shadow_; }
   ConnectionDecision decide(const ConnectionFacts& facts, Mode mode) const;
   RequestDecision decide(RequestView& view, Mode mode) const;
   void add(Rule rule, Source source, bool shadow, const std::string& prefix);
+  static void hear(const RuleSet& set, Authors& authors);
   void sort_by_action();
   void note_mistakes(const RuleSet& set);
 
-  std::vector<Entry> entries_;  // deny, allow, ask, adjust; in each of them tenant, template, sandbox
+  std::vector<Entry> entries_;  // deny, allow, ask, adjust; in each of them in the order of Source
   std::vector<UdpBlock> udp_;
   std::vector<std::string> notes_;
-  bool open_ = false, open_with_shadow_ = false;
+  Authors authors_, with_shadow_;
   bool has_shadow_ = false;
 };
 

@@ -85,8 +85,9 @@ struct Rule {
   }
 };
 
-// Who wrote a set of rules. Only a tenant's can open private addresses.
-enum class Source : std::uint8_t { kTenant, kTemplate, kSandbox };
+// Who wrote a set of rules. Only an operator's and a tenant's can open private addresses.
+enum class Source : std::uint8_t { kOperator, kTenant, kTemplate, kSandbox };
+inline constexpr std::size_t kSources = 4;
 std::string_view source_name(Source source);  // "tenant"
 
 // The rules of one author.

@@ -273,6 +273,7 @@ std::string_view action_name(Action action) {
 
 std::string_view source_name(Source source) {
   switch (source) {
+    case Source::kOperator: return "operator";
     case Source::kTenant: return "tenant";
     case Source::kTemplate: return "template";
     case Source::kSandbox: return "sandbox";
