@@ -315,6 +315,19 @@ std::map<std::string, std::string> process_environment(const Settings& settings,
   return out;
 }
 
+namespace {
+
+constexpr char kNetworkVariable[] = "ATOLL_NETWORK";
+
+// What cannot be given is refused, and never less than that.
+Result<bool> without_network(const std::map<std::string, std::string>& environment) {
+  auto word = environment.find(kNetworkVariable);
+  if (word == environment.end() || word->second == "none") return word != environment.end();
+  return make_error(Code::kInvalid, "process.envs.{}: must be \"none\", or left out", kNetworkVariable);
+}
+
+}  // namespace
+
 Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, const std::string& user_name,
                                      const ProcessConfig& config) {
   TRY(User user, find_user(guest, user_name, settings.default_user));
@@ -323,6 +336,7 @@ Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, con
   spawn.arguments = config.arguments;
   spawn.environment = process_environment(settings, user, config.environment);
   TRY(spawn.directory, normal_path(config.directory, user.account.home, settings.workdir));
+  TRY(spawn.no_network, without_network(spawn.environment));
   spawn.identity = user.identity;
   spawn.stdin_open = false;
   spawn.open_files = guest.options.boot.open_files;

@@ -74,6 +74,36 @@ class GuestProcess : public GuestFixture {
   }
 };
 
+// A script of python3 without network; what it prints.
+constexpr char kSockets[] = R"py(
+import os, socket
+def tries(what):
+    try: what(); return 'made'
+    except OSError as e: return e.strerror
+print(tries(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM)))
+print(tries(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
+print(tries(lambda: socket.socket(socket.AF_UNIX)))
+print(tries(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)))
+print(tries(lambda: socket.socketpair()))
+print(os.system("python3 -c 'import socket; socket.socket()' 2>/dev/null") != 0)
+)py";
+
+TEST_F(GuestProcess, ACommandWithoutNetworkMakesNoSocketNorDoesAnythingItStarts) {
+  auto message = [](const char* word) {
+    json::object process{{"cmd", "python3"}, {"args", {"-c", kSockets}}};
+    if (word != nullptr) process["envs"] = {{"ATOLL_NETWORK", word}};
+    return json::serialize(json::object{{"process", process}, {"stdin", false}});
+  };
+  Told told = run(message("none"));
+  const std::string no = "Permission denied\n";
+  EXPECT_EQ(told.out, no + no + no + no + "made\nTrue\n") << told.err;
+  told = run(message(nullptr));
+  EXPECT_EQ(told.out, "made\nmade\nmade\nmade\nmade\nFalse\n") << told.err;
+  told = run(message("some"));
+  EXPECT_EQ(text(told.error, "code"), "invalid_argument");
+  EXPECT_EQ(told.pid, 0);
+}
+
 TEST_F(GuestProcess, TellsStartOutputAndEnd) {
   Told told = shell("echo out; echo err >&2; exit 3");
   EXPECT_GT(told.pid, 0);

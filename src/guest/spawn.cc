@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,6 +23,7 @@
 #include "base/text.h"
 #include "guest/identity.h"
 #include "guest/limits.h"
+#include "guest/no_network.h"
 
 namespace atl::guest {
 namespace {
@@ -33,7 +36,17 @@ constexpr std::size_t kChildStack = 32 * kKiB;
 // memory that is used again later.
 #define ATOLL_IN_CHILD [[gnu::no_sanitize_address]]
 
-enum class Step : int { kNone, kSession, kTerminal, kDescriptors, kLimits, kUser, kDirectory, kExec };
+enum class Step : int {
+  kNone,
+  kSession,
+  kTerminal,
+  kDescriptors,
+  kLimits,
+  kUser,
+  kDirectory,
+  kNetwork,
+  kExec
+};
 
 // All that the child needs, laid out by the parent: the child shares the parent's memory and must not
 // allocate.
@@ -46,6 +59,7 @@ struct ChildPlan {
   std::array<int, 3> stdio;
   bool terminal;
   std::uint32_t open_files;
+  const sock_fprog* filter;  // nullptr: none
   const int* passed;
   int passed_count;
   // Answer of the child.
@@ -91,6 +105,16 @@ ATOLL_IN_CHILD void child_set_user(ChildPlan& plan) {
     child_fail(plan, Step::kUser);
 }
 
+// KERNEL: both are the task's own, not the memory's that it shares (seccomp(2)). Without no_new_privs the
+// filter would take CAP_SYS_ADMIN, and a program with more rights could be made to fail in ways of our
+// choosing.
+ATOLL_IN_CHILD void child_leave_network(ChildPlan& plan) {
+  if (plan.filter == nullptr) return;
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter) != 0)
+    child_fail(plan, Step::kNetwork);
+}
+
 ATOLL_IN_CHILD void child_exec(ChildPlan& plan) {
   int best = ENOENT;
   for (const char* const* path = plan.paths; *path != nullptr; ++path) {
@@ -133,6 +157,7 @@ ATOLL_IN_CHILD int child_main(void* argument) {
   if (::chdir(plan.directory) != 0) child_fail(plan, Step::kDirectory);
   // KERNEL: umask(2) belongs to the fs struct, a copy without CLONE_FS.
   ::umask(022);
+  child_leave_network(plan);
   child_exec(plan);
   return 127;
 }
@@ -143,6 +168,8 @@ Error spawn_error(const SpawnRequest& request, Step step, int number) {
       return make_error(Code::kInvalid, "cwd '{}' does not exist", request.directory);
     return Error::from_errno(number, fmt::format("change to cwd '{}'", request.directory));
   }
+  if (step == Step::kNetwork)
+    return Error::from_errno(number, fmt::format("start '{}' without network", request.command));
   if (step == Step::kExec) {
     auto error = Error::from_errno(number, fmt::format("start '{}'", request.command));
     if (number == ENOENT) return make_error(Code::kInvalid, "start '{}': no such command", request.command);
@@ -305,6 +332,7 @@ Result<Spawned> spawn(const SpawnRequest& request) {
   plan.stdio = {ends->input.get(), ends->output.get(), ends->errors.get()};
   plan.terminal = request.terminal.has_value();
   plan.open_files = request.open_files;
+  plan.filter = request.no_network ? no_network_filter() : nullptr;
   plan.passed = request.passed.data();
   plan.passed_count = static_cast<int>(request.passed.size());
   TRY(ours.pid, start_child(request, plan));

@@ -32,6 +32,7 @@ struct SpawnRequest {
   Identity identity;
   std::optional<TerminalSize> terminal;
   bool stdin_open = true;        // false: /dev/null
+  bool no_network = false;       // nor anything that it starts (guest/no_network.h); no sudo either
   std::uint32_t open_files = 0;  // RLIMIT_NOFILE, 0 leaves it
   std::vector<int> passed;       // become descriptors 3, 4, … of the process; each is above kPassedAbove
 };

@@ -16,12 +16,14 @@ constexpr char kExamples[] =
     "  atoll exec -u root -w / iabcdefghij0123456789 id\n"
     "  # standard input is passed on when it is a pipe or a file\n"
     "  echo 'print(2)' | atoll exec iabcdefghij0123456789 python3 -\n"
+    "  # code that must not send anything\n"
+    "  atoll exec --network none iabcdefghij0123456789 python3 job.py\n"
     "\n"
     "  Exit status: the command's own; 124 time limit, 125 Atoll failed, 126 not executable,\n"
     "  127 no such command, 128+N ended by signal N.";
 
 struct Options {
-  std::string sandbox, directory, user, timeout;
+  std::string sandbox, directory, user, timeout, network;
   std::vector<std::string> env, command;
   bool terminal = false, no_stdin = false;
 };
@@ -38,6 +40,7 @@ Result<AttachOptions> make_attach(const Options& options, const Globals& globals
   attach.spec.arguments.assign(options.command.begin() + 1, options.command.end());
   attach.spec.directory = options.directory;
   TRY(attach.spec.environment, parse_env(options.env));
+  if (!options.network.empty()) attach.spec.environment["ATOLL_NETWORK"] = options.network;
   if (!options.timeout.empty()) {
     TRY(std::chrono::seconds limit, parse_duration(options.timeout));
     attach.spec.limit = limit;
@@ -67,6 +70,9 @@ void register_exec(Commands& commands) {
   app.add_option("-w,--workdir", options->directory, "directory to run in")->type_name("DIR");
   app.add_option("-u,--user", options->user, "user to run as")->type_name("NAME");
   app.add_option("--timeout", options->timeout, "end the command after this time")->type_name("TIME");
+  app.add_option("--network", options->network, "none: it and all that it starts can make no socket")
+      ->type_name("WHICH")
+      ->check(CLI::IsMember({"none"}));
   app.add_flag("-t,--tty", options->terminal, "give it a terminal");
   app.add_flag("-n,--no-stdin", options->no_stdin, "do not pass standard input on");
   app.add_option("ID", options->sandbox, "the sandbox")->required();

@@ -51,6 +51,10 @@ Result<void> check_environment(const Environment& environment, Fields& fields) {
     bool bad = name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
                value.find('\0') != std::string::npos;
     if (bad) fields.fail("env_vars", "a name is empty or contains '=', or an entry contains a NUL byte");
+    // A kernel lives on, and speaks with us over sockets.
+    if (name == "ATOLL_NETWORK")
+      fields.fail("env_vars",
+                  "ATOLL_NETWORK is for commands: code in a context has the network of its sandbox");
   }
   return success();
 }

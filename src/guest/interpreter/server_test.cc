@@ -274,6 +274,9 @@ TEST_F(InterpreterTest, RefusesWhatIsWrongWithARequest) {
   EXPECT_EQ(call("POST", "/execute", R"({"code":"1","language":"bash","context_id":"x"})").head.status, 400);
   EXPECT_EQ(call("POST", "/execute", R"({"code":"1","env_vars":{"a=b":""},"language":"bash"})").head.status,
             400);
+  EXPECT_THAT(
+      call("POST", "/execute", R"({"code":"1","env_vars":{"ATOLL_NETWORK":"none"},"language":"bash"})").body,
+      HasSubstr("is for commands"));
   EXPECT_THAT(call("POST", "/execute", R"({"code":"1"})").body, HasSubstr("there are: bash"));
   EXPECT_EQ(call("POST", "/contexts", R"({"cwd":"relative","language":"bash"})").head.status, 400);
   EXPECT_EQ(call("GET", "/other").head.status, 404);
