@@ -102,11 +102,12 @@ News read_news(const std::string& text) {
 }  // namespace
 
 // What is about to run may send as soon as it does, so it is told as running before.
-EgressFacts egress_facts(const model::SandboxRow& row) {
+EgressFacts egress_facts(const model::SandboxRow& row, const std::string& root_template) {
   bool wakes = row.state == model::State::kResuming && row.rests_in_memory;
   bool runs = row.state == model::State::kCreating || wakes;
   model::State state = runs ? model::State::kRunning : row.state;
-  return {row.id, row.tenant, row.template_id, row.generation, row.slot, state, row.network};
+  const std::string& of = root_template.empty() ? row.template_id : root_template;
+  return {row.id, row.tenant, of, row.generation, row.slot, state, row.network};
 }
 
 EgressLink::EgressLink(async::Executor executor, http::Connector connect,

@@ -34,8 +34,9 @@ struct EgressAnswer {
   std::string authority_pem, authority_hash;  // to be trusted inside; empty: none is needed
 };
 
-// As a row says it.
-EgressFacts egress_facts(const model::SandboxRow& row);
+// As a row says it. What began as a copy of another sandbox is, for rules, of that one's template:
+// `root_template`, when it is not empty.
+EgressFacts egress_facts(const model::SandboxRow& row, const std::string& root_template);
 
 // Use from one loop; stop() must have completed before it is destroyed.
 class EgressLink {

@@ -77,7 +77,7 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   }
   show_state(live);
   // When a pause is told to have been, nothing of the sandbox is on its way out any more.
-  EgressFacts facts = egress_facts(live->row);
+  EgressFacts facts = facts_for_gateway(live->row);
   if (egress_.connected() && !live->row.interface.empty())
     (void)co_await egress_.make_known(std::move(facts));
   if (live->ending) co_return ended_meanwhile(live->row.id);

@@ -109,14 +109,14 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   used_builds_.insert(live->row.build);
   // What wakes where it stands may send at once.
   if (live->row.rests_in_memory && !live->row.interface.empty())
-    (void)co_await egress_.make_known(egress_facts(live->row));
+    (void)co_await egress_.make_known(facts_for_gateway(live->row));
   auto woken = co_await wake_in_runner(live);
   live->laps.lap(live->laps.runner_us);
   FAULT("resume.woken");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
-  EgressFacts facts = egress_facts(live->row);
+  EgressFacts facts = facts_for_gateway(live->row);
   facts.state = model::State::kRunning;
   auto known = co_await egress_.make_known(std::move(facts));
   if (live->ending) co_return ended_meanwhile(live->row.id);

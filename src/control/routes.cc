@@ -30,12 +30,18 @@ constexpr std::size_t kMaxExpiration = 20;  // digits of a time
 
 }  // namespace
 
+// A copy of a sandbox is under the rules of the template that all of it came from.
+EgressFacts SandboxService::facts_for_gateway(const model::SandboxRow& row) const {
+  const model::Build* build = catalog_.build(row.build);
+  return egress_facts(row, build ? build->template_id : std::string());
+}
+
 // Those that hold a slot and belong to somebody; ready ones have nothing that could send.
 std::vector<EgressFacts> SandboxService::all_egress() const {
   std::vector<EgressFacts> out;
   for (const auto& [id, live] : live_) {
     if (!live->ending && !live->row.tenant.empty() && !live->row.interface.empty())
-      out.push_back(egress_facts(live->row));
+      out.push_back(facts_for_gateway(live->row));
   }
   return out;
 }
@@ -57,7 +63,7 @@ void SandboxService::tell_gateway(const Live& live, model::State state) {
     egress_.gone(live.row.id, live.row.generation);
     return;
   }
-  EgressFacts facts = egress_facts(live.row);
+  EgressFacts facts = facts_for_gateway(live.row);
   if (state == model::State::kPausing) facts.state = state;
   egress_.changed(std::move(facts));
 }

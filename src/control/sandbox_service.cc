@@ -254,11 +254,11 @@ model::NetworkRules SandboxService::kernel_rules(const model::NetworkRules& rule
 Task<Result<void>> SandboxService::enforce(LivePtr live, model::NetworkRules rules) {
   if (!options_.connect_gateway)
     co_return co_await runner_.network(live->row.id, live->row.generation, rules);
-  EgressFacts facts = egress_facts(live->row);
+  EgressFacts facts = facts_for_gateway(live->row);
   facts.network = std::move(rules);
   auto known = co_await egress_.make_known(std::move(facts));
   if (known) co_return success();
-  egress_.changed(egress_facts(live->row));  // it may have heard all the same
+  egress_.changed(facts_for_gateway(live->row));  // it may have heard all the same
   co_return std::move(known).error();
 }
 

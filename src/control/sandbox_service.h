@@ -202,6 +202,7 @@ class SandboxService final : public Directory {
  private:
   struct Step;  // what one transition writes; service_impl.h
   std::vector<EgressFacts> all_egress() const;
+  EgressFacts facts_for_gateway(const model::SandboxRow& row) const;
   Task<Result<void>> keep_events(std::vector<model::Event> events);
   void tell_gateway(const Live& live, model::State state);
   model::NetworkRules kernel_rules(const model::NetworkRules& rules) const;

@@ -11,7 +11,8 @@ constexpr auto kLimit = std::chrono::seconds(90);
 constexpr std::size_t kMaxAnswer = 8 << 20;  // a thousand secrets with all their metadata
 
 Error unavailable(std::string_view why) {
-  return make_error(Code::kUnavailable, "the gateway, which keeps secrets, cannot be reached: {}", why)
+  return make_error(Code::kUnavailable, "the gateway, which keeps secrets and rules, cannot be reached: {}",
+                    why)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
 }
@@ -20,14 +21,23 @@ Error unavailable(std::string_view why) {
 
 Task<Result<http::Answer>> VaultLink::call(std::string method, std::string tenant, std::string path,
                                            Secret body) const {
+  std::string target = fmt::format("/v1/vault/{}/{}", http::percent_encode(tenant), path);
+  return ask(std::move(method), std::move(target), std::move(body));
+}
+
+Task<Result<http::Answer>> VaultLink::rules(std::string method, std::string path, std::string body) const {
+  return ask(std::move(method), "/v1/rules" + path, Secret(std::move(body)));
+}
+
+Task<Result<http::Answer>> VaultLink::ask(std::string method, std::string target, Secret body) const {
   if (!connect_) {
-    co_return make_error(Code::kUnsupported, "secrets are kept by the gateway, which does not run")
+    co_return make_error(Code::kUnsupported, "secrets and rules are kept by the gateway, which does not run")
         .with_word("gateway_off")
         .with_hint("start Atoll with it: atoll up --gateway");
   }
   http::RequestHead head;
   head.method = std::move(method);
-  head.target = fmt::format("/v1/vault/{}/{}", http::percent_encode(tenant), path);
+  head.target = std::move(target);
   head.authority = "gateway";
   head.has_body = !body.empty();
   if (head.has_body) {

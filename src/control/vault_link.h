@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VaultLink: calls of the gateway's vault, passed on for the API. Values pass through and are kept nowhere.
+// VaultLink: calls of the gateway's vault and of its rules, passed on for the API. Values pass through and
+// are kept nowhere.
 #pragma once
 
 #include <string>
@@ -21,8 +22,12 @@ class VaultLink {
   // and JSON. kUnavailable, word "gateway_unavailable", when there is none.
   Task<Result<http::Answer>> call(std::string method, std::string tenant, std::string path,
                                   Secret body) const;
+  // The same of its rules; `path` follows "/v1/rules".
+  Task<Result<http::Answer>> rules(std::string method, std::string path, std::string body) const;
 
  private:
+  Task<Result<http::Answer>> ask(std::string method, std::string target, Secret body) const;
+
   http::Connector connect_;
 };
 

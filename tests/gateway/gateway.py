@@ -21,6 +21,9 @@ import world as ground  # noqa: E402
 from instance import Instance  # noqa: E402
 from outside import GREETER_PORT, Outside  # noqa: E402
 
+import rules  # noqa: E402
+from expecting import Failed, expect  # noqa: E402
+
 CHECKS = []
 ALL = "0.0.0.0/0"
 
@@ -28,15 +31,6 @@ ALL = "0.0.0.0/0"
 def check(function):
     CHECKS.append(function)
     return function
-
-
-class Failed(Exception):
-    pass
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failed(what)
 
 
 class Stage:
@@ -50,7 +44,13 @@ class Stage:
 
     def start(self):
         self.outside.start()
-        flags = ["--dns", "11.0.0.53:53", "--ca-file", self.folder + "/ca.pem"]
+        # In a folder of their own: the gateway's user must be able to read it.
+        os.makedirs(self.folder + "/rules", 0o755)
+        self.rules = self.folder + "/rules/rules.json"
+        with open(self.rules, "w") as file:
+            file.write(rules.NONE)
+        os.chmod(self.folder, 0o755)
+        flags = ["--dns", "11.0.0.53:53", "--ca-file", self.folder + "/ca.pem", "--rules-file", self.rules]
         self.instance = Instance(
             self.options.programs, self.folder, name="gw", slot_first=3700, slot_count=60, ready=2, gateway=flags
         )
@@ -483,6 +483,9 @@ def goes_on_after_the_gateway_was_killed(stage):
         if (code, status) == (0, 200):
             return
         expect(time.monotonic() < deadline, f"curl {code}, HTTP {status}: {body}")
+
+
+CHECKS += rules.CHECKS
 
 
 def main():

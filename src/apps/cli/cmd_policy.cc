@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// atoll policy: rules of what may leave a sandbox, checked and tried out without a sandbox. Nothing is sent
-// anywhere.
+// atoll policy check and test: rules of what may leave a sandbox, checked and tried out without a sandbox.
+// Nothing is sent anywhere.
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/output.h"
+#include "apps/cli/policy_rules.h"
 #include "apps/cli/registry.h"
 #include "base/text.h"
 #include "gateway/policy/dry_run.h"
@@ -20,7 +21,7 @@ namespace policy = gateway::policy;
 constexpr std::size_t kMaxBodyFile = 1024 * 1024;
 
 struct Options {
-  std::string tenant, template_, sandbox;  // files
+  std::string operator_, tenant, template_, sandbox;  // files
   std::string method, url, label, address, body, time;
   std::vector<std::string> headers;
 };
@@ -36,12 +37,13 @@ Result<void> read_set(const std::string& file, policy::Source source, std::vecto
 
 Result<std::shared_ptr<const policy::Policy>> read_policy(const Options& options) {
   std::vector<policy::RuleSet> sets;
+  TRY_VOID(read_set(options.operator_, policy::Source::kOperator, sets));
   TRY_VOID(read_set(options.tenant, policy::Source::kTenant, sets));
   TRY_VOID(read_set(options.template_, policy::Source::kTemplate, sets));
   TRY_VOID(read_set(options.sandbox, policy::Source::kSandbox, sets));
   if (sets.empty())
     return make_error(Code::kInvalid, "no rules are given")
-        .with_hint("give --sandbox FILE, --template FILE or --tenant FILE");
+        .with_hint("give --sandbox FILE, --template FILE, --tenant FILE or --operator FILE");
   TRY(auto compiled, policy::Policy::compile(std::move(sets)));
   for (const std::string& note : compiled->notes()) print_note(note);
   return compiled;
@@ -81,22 +83,6 @@ std::string text_of(const json::object& row, std::string_view key) {
   return value && value->is_string() ? printable(std::string_view(value->get_string())) : std::string();
 }
 
-void show(const json::object& told) {
-  std::string line = fmt::format("{}: {}", text_of(told, "verdict"), text_of(told, "rule"));
-  if (told.contains("reason"))
-    line += fmt::format("\n{}\n{}", text_of(told, "reason"), text_of(told, "hint"));
-  if (told.contains("addressDecides"))
-    line += "\nthe address that the name resolves to decides; give it with --address";
-  write_out(line + "\n\n");
-  Table table({"RULE", "ACTION", "MATCHES", "WHY"});
-  for (const json::value& entry : told.at("rules").as_array()) {
-    const json::object& row = entry.as_object();
-    table.add({text_of(row, "rule"), text_of(row, "action"), row.at("matched").as_bool() ? "yes" : "no",
-               text_of(row, "why")});
-  }
-  print_table(table);
-}
-
 Result<int> test(const Options& options, const Globals& globals) {
   TRY(auto compiled, read_policy(options));
   TRY(policy::WrittenRequest request, read_request(options));
@@ -105,7 +91,7 @@ Result<int> test(const Options& options, const Globals& globals) {
   if (globals.json)
     print_json(told);
   else
-    show(told);
+    show_verdict(told);
   return text_of(told, "verdict") == "allow" ? kExitOk : kExitUnhealthy;
 }
 
@@ -124,17 +110,34 @@ void add_files(CLI::App& app, Options& options) {
   app.add_option("--sandbox", options.sandbox, "a file with the sandbox's rules");
   app.add_option("--template", options.template_, "the template's");
   app.add_option("--tenant", options.tenant, "the tenant's");
+  app.add_option("--operator", options.operator_, "the operator's");
 }
 
 }  // namespace
 
+void show_verdict(const json::object& told) {
+  std::string line = fmt::format("{}: {}", text_of(told, "verdict"), text_of(told, "rule"));
+  if (told.contains("reason"))
+    line += fmt::format("\n{}\n{}", text_of(told, "reason"), text_of(told, "hint"));
+  if (told.contains("addressDecides"))
+    line += "\nthe address that the name resolves to decides; give it with --address";
+  write_out(line + "\n\n");
+  Table table({"RULE", "ACTION", "MATCHES", "WHY"});
+  for (const json::value& entry : told.at("rules").as_array()) {
+    const json::object& row = entry.as_object();
+    table.add({text_of(row, "rule"), text_of(row, "action"), row.at("matched").as_bool() ? "yes" : "no",
+               text_of(row, "why")});
+  }
+  print_table(table);
+}
+
 void register_policy(Commands& commands) {
   auto options = std::make_shared<Options>();
-  CLI::App& app =
-      commands.add(nullptr, "policy", "check and try out rules of what may leave a sandbox",
-                   "  atoll policy check --sandbox rules.json\n"
-                   "  atoll policy test --sandbox rules.json POST https://api.example/v1/messages",
-                   nullptr);
+  CLI::App& app = commands.add(
+      nullptr, "policy", "rules of what may leave sandboxes: set them, try them out, see what is in force",
+      "  atoll policy set tenant acme rules.json\n"
+      "  atoll policy test --sandbox rules.json POST https://api.example/v1/messages",
+      nullptr);
   CLI::App& check_app = commands.add(&app, "check", "read rules, and say what is wrong with them",
                                      "  atoll policy check --tenant tenant.json --sandbox rules.json",
                                      [options](const Globals& globals) { return check(*options, globals); });
@@ -154,6 +157,7 @@ void register_policy(Commands& commands) {
   commands.add_list(test_app, "--header", "NAME: VALUE", &options->headers, "a header field");
   test_app.add_option("--body", options->body, "a file with the body");
   test_app.add_option("--time", options->time, "HH:MM in UTC; now when left out");
+  register_policy_rules(commands, app);
 }
 
 }  // namespace atl::cli

@@ -98,6 +98,7 @@ const std::map<std::string, Key>& keys() {
       {"templates.base", flag_key(&Config::base_template)},
       {"microvm.emulation", flag_key(&Config::microvm_emulation)},
       {"gateway.enabled", flag_key(&Config::gateway)},
+      {"gateway.rules", text_key(&Config::gateway_rules)},
       {"gateway.port", number_key(&Config::gateway_port)},
   };
   return table;
@@ -202,6 +203,9 @@ Result<void> check_config(const Config& config) {
     return make_error(Code::kInvalid, "slots {} to {} do not fit: at least one, and all below {}",
                       config.slot_first, config.slot_first + config.slot_count, kMaxSlots);
   }
+  if (!config.gateway_rules.empty() && config.gateway_rules.front() != '/')
+    return make_error(Code::kInvalid, "gateway.rules must be an absolute path, not '{}'",
+                      printable(config.gateway_rules));
   if (config.gateway_port > 65535)
     return make_error(Code::kInvalid, "gateway.port must be from 0 to 65535, not {}", config.gateway_port);
   if (config.domain.empty() || config.domain.find_first_of(" /:") != std::string::npos) {

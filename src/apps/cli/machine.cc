@@ -60,6 +60,8 @@ Result<DaemonSpec> gateway_spec(const Config& config) {
   gateway.arguments = {
       "--data-dir", config.data_dir,  "--run-dir", config.run_dir, "--user",
       kGatewayUser, "--control-user", config.user, "--port",       fmt::format("{}", config.gateway_port)};
+  if (!config.gateway_rules.empty())
+    gateway.arguments.insert(gateway.arguments.end(), {"--rules-file", config.gateway_rules});
   return gateway;
 }
 
@@ -102,6 +104,9 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
   app.add_option("--gateway-port", options.gateway_port, "port of the gateway on this host (default: 7401)")
       ->type_name("PORT")
       ->check(CLI::Range(0, 65535));
+  app.add_option("--gateway-rules", options.gateway_rules,
+                 "rules for all sandboxes, followed while it runs (atoll-policy(5))")
+      ->type_name("FILE");
 }
 
 Result<Config> resolve_config(const MachineOptions& options, const Globals& globals) {
@@ -125,6 +130,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   if (options.microvm_emulation) config.microvm_emulation = true;
   if (options.gateway) config.gateway = true;
+  if (!options.gateway_rules.empty()) config.gateway_rules = options.gateway_rules;
   if (options.gateway_port >= 0) config.gateway_port = static_cast<std::uint32_t>(options.gateway_port);
   TRY_VOID(check_config(config));
   return config;
@@ -155,6 +161,7 @@ std::vector<std::string> config_flags(const Config& config) {
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
   if (config.gateway) flags.push_back("--gateway");
+  if (!config.gateway_rules.empty()) flags.insert(flags.end(), {"--gateway-rules", config.gateway_rules});
   flags.insert(flags.end(), {"--gateway-port", fmt::format("{}", config.gateway_port)});
   return flags;
 }
@@ -205,6 +212,7 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--slot-count", running.slot_count, asked.slot_count);
   compare("--default-isolation", running.default_isolation, asked.default_isolation);
   if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "no --gateway");
+  compare("--gateway-rules", running.gateway_rules, asked.gateway_rules);
   return differ;
 }
 

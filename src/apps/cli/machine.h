@@ -16,7 +16,7 @@ namespace atl::cli {
 struct MachineOptions {
   std::string config_path;
   bool no_config = false;  // hidden: take nothing from a file
-  std::string data_dir, run_dir, user, plain, domain, default_isolation;
+  std::string data_dir, run_dir, user, plain, domain, default_isolation, gateway_rules;
   std::vector<std::string> listen;
   int slot_first = -1, slot_count = -1, ready = -1;
   bool microvm_emulation = false;

@@ -58,6 +58,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.microvm_emulation = true;
   config.gateway = true;
   config.gateway_port = 7499;
+  config.gateway_rules = "/etc/atoll/rules.json";
   config.slot_count = 9;
   config.ready_sandboxes = 0;
   config.default_isolation = "auto";
@@ -86,6 +87,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_TRUE(again->microvm_emulation);
   EXPECT_TRUE(again->gateway);
   EXPECT_EQ(again->gateway_port, 7499u);
+  EXPECT_EQ(again->gateway_rules, config.gateway_rules);
   EXPECT_EQ(again->slot_count, config.slot_count);
   EXPECT_EQ(again->ready_sandboxes, config.ready_sandboxes);
 }

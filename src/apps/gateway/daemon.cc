@@ -2,11 +2,12 @@
 #include "apps/gateway/daemon.h"
 
 #include <csignal>
+#include <filesystem>
 
 #include "apps/daemon/privileges.h"
 #include "base/log.h"
 #include "gateway/fetch/token_fetch.h"
-#include "gateway/fronts/network_policy.h"
+#include "gateway/rules/network_policy.h"
 #include "gateway/vault/master_key.h"
 #include "sys/files.h"
 
@@ -42,7 +43,11 @@ Daemon::Daemon(Options options)
     : options_(std::move(options)),
       events_(system_clock()),
       feed_(
-          registry_, [](const boost::json::object& network) { return gateway::compile_network(network); },
+          registry_,
+          [this](const gateway::Sandbox& sandbox) {
+            auto above = rules_->above(sandbox.tenant, sandbox.template_id);
+            return gateway::compile_network(*sandbox.network, std::move(above));
+          },
           [this](const gateway::Sandbox& sandbox) { return describe(sandbox); },
           [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
 
@@ -73,20 +78,27 @@ Result<void> Daemon::open() {
   for (const char* path : {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}) {
     if (sys::read_file(path).ok()) paths.push_back({path, false});
   }
+  // The folder: who writes the file may put a new one in its place.
+  if (!options_.rules_file.empty())
+    paths.push_back({std::filesystem::path(options_.rules_file).parent_path(), false});
   TRY_VOID(daemons::confine_files(std::move(paths)));
+  TRY_VOID(open_rules());
   TRY_VOID(open_vault());
   interceptor_ = std::make_unique<gateway::Interceptor>(system_clock());
   TRY_VOID(interceptor_->prepare());
   TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
   parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
-                                  *upstream_, *vault_, *minter_, identities_, patterns_, system_clock()});
+                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_,
+                                  system_clock()});
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));
   cleaner_ = registry_.on_change([this](const std::string& id) {
     gateway::SandboxPtr now = registry_.find(id);
     // Kept connections were checked under rules that may be others now.
     if (now) upstream_->forget(gateway::upstream_key(*now));
-    if (!now) authorities_->forget(id);
+    if (now) return;
+    authorities_->forget(id);
+    rates_.forget(id);
   });
   return daemons::confine_calls();
 }
@@ -108,6 +120,7 @@ Result<void> Daemon::bind() {
 
 Task<> Daemon::handle(http::Exchange& exchange) {
   if (gateway::vault::HttpApi::takes(exchange.request())) return vault_api_->handle(exchange);
+  if (gateway::RulesApi::takes(exchange.request())) return rules_api_->handle(exchange);
   return feed_.handle(exchange);
 }
 
@@ -120,6 +133,20 @@ Result<gateway::vault::Locked> Daemon::master_key() {
   if (kept.ok() || kept.error().code() != Code::kNotFound) return kept;
   log::info("made a new master key for secrets", {{"file", path}});
   return gateway::vault::make_key_file(path);
+}
+
+Result<void> Daemon::open_rules() {
+  TRY(rules_, gateway::RuleBook::open(options_.gateway_dir() + "/rules.db", system_clock()));
+  rule_file_ = std::make_unique<gateway::RuleFile>(*rules_, options_.rules_file);
+  TRY_VOID(rule_file_->begin());
+  rules_api_ = std::make_unique<gateway::RulesApi>(*rules_, *rule_file_, registry_, system_clock());
+  rules_->on_change([this](gateway::policy::Source author, const std::string& name) {
+    feed_.compile_anew([&](const gateway::Sandbox& sandbox) {
+      if (author == gateway::policy::Source::kTenant) return sandbox.tenant == name;
+      return author == gateway::policy::Source::kOperator || sandbox.template_id == name;
+    });
+  });
+  return success();
 }
 
 Result<void> Daemon::open_vault() {
@@ -149,9 +176,12 @@ Task<> Daemon::main_task() {
   async::asio::signal_set signals(io_, SIGTERM, SIGINT);
   feed_server_->start();
   front_->start();
+  scope_.spawn("rules of the operator", rule_file_->watch());
   log::info("ready");
   co_await signals.async_wait(async::use_result);
   log::info("ending");
+  scope_.cancel();
+  co_await scope_.join();
   co_await feed_server_->stop(kDrain);
   co_await front_->stop();
   co_await minter_->stop();

@@ -8,6 +8,7 @@
 #include "apps/gateway/options.h"
 #include "gateway/flow/credentials.h"
 #include "gateway/fronts/front.h"
+#include "gateway/rules/rules_api.h"
 #include "gateway/sandboxes/feed.h"
 #include "gateway/vault/http_api.h"
 #include "http/front/front.h"
@@ -28,6 +29,7 @@ class Daemon {
  private:
   Result<void> bind();
   Result<gateway::vault::Locked> master_key();
+  Result<void> open_rules();
   Result<void> open_vault();
   Result<void> open_upstream();
   Task<> main_task();
@@ -42,6 +44,9 @@ class Daemon {
   gateway::Registry registry_;
   gateway::Flows flows_{registry_};
   gateway::Events events_;
+  std::unique_ptr<gateway::RuleBook> rules_;
+  std::unique_ptr<gateway::RuleFile> rule_file_;
+  std::unique_ptr<gateway::RulesApi> rules_api_;
   gateway::Feed feed_;
   std::unique_ptr<http::Server> feed_server_;
   std::unique_ptr<gateway::vault::Vault> vault_;
@@ -53,8 +58,10 @@ class Daemon {
   std::unique_ptr<gateway::vault::HttpApi> vault_api_;
   gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
+  gateway::Rates rates_{system_clock()};
   std::unique_ptr<gateway::Parts> parts_;
   std::unique_ptr<gateway::Front> front_;
+  async::Scope scope_{io_.get_executor()};
   std::shared_ptr<void> cleaner_;  // drops what is kept of sandboxes that are gone
 };
 

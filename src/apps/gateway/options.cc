@@ -33,6 +33,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option(
       "--ca-file", options.ca_file,
       "Certificates of the authorities that servers are verified by; without it those of the host");
+  app.add_option("--rules-file", options.rules_file,
+                 "Rules for all sandboxes; followed while it runs, and the last good ones are kept");
 }
 
 }  // namespace
@@ -50,7 +52,8 @@ Parsed parse_options(int argc, char** argv) {
     parsed.text = out.str();
     return parsed;
   }
-  for (const std::string& path : {options.data_dir, options.run_dir}) {
+  std::string rules = options.rules_file.empty() ? "/" : options.rules_file;
+  for (const std::string& path : {options.data_dir, options.run_dir, rules}) {
     if (!path.empty() && path.front() == '/') continue;
     parsed.exit_code = 2;
     parsed.text = "atoll-gateway: '" + path + "' must be an absolute path\n";

@@ -18,6 +18,7 @@ struct Options {
   std::uint16_t port = 7401;           // TCP and UDP, where slots are redirected to
   std::vector<std::string> dns;        // servers, "9.9.9.9:53"; empty: those of the host
   std::string ca_file;                 // roots for upstreams; empty: those of the host
+  std::string rules_file;              // the operator's rules; empty: none
 
   std::string gateway_dir() const { return data_dir + "/gateway"; }
   std::string feed_socket() const { return run_dir + "/gateway.sock"; }

@@ -51,8 +51,9 @@ struct HttpFlow::Running {
 
   http::Exchange& exchange;
   Inbound in;
-  http::RequestHead request;     // as it goes out
-  std::optional<HeldBody> body;  // when it had to be read before
+  http::RequestHead request;                        // as it goes out
+  std::optional<HeldBody> body;                     // when it had to be read before
+  std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before
   SendRules sending;
   Injection injection;
   std::unique_ptr<http::ClientExchange> upstream;
@@ -128,7 +129,9 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   Running run(exchange, std::move(in));
   Flows::Entry entry;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
-  entry.may_go_on = [&run, stream](const SandboxPtr& now) { return still_allowed(now, run.in, stream); };
+  entry.may_go_on = [this, &run, stream](const SandboxPtr& now) {
+    return still_allowed(now, run.in, stream) && still_let_through(now, run);
+  };
   entry.cut = [&run] { run.cut(); };
   auto handle = parts_.flows.open(run.in.sandbox->id, std::move(entry));
   if (!handle && still_allowed(parts_.registry.find(run.in.sandbox->id), run.in, stream)) {
@@ -154,6 +157,13 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
     co_await refuse(run.exchange, 403, std::move(refusal));
     co_return;
   }
+  if (auto late = parts_.rates.take(run.in.sandbox->id, decision->rates)) {
+    policy::Refusal refusal = rate_refusal(*late);
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    HttpRefusal answer = http_refusal(429, refusal, late->wait);
+    (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
+    co_return;
+  }
   auto prepared = co_await prepare(run, *decision);
   if (!prepared) {
     co_await refuse(run, prepared.error());
@@ -166,9 +176,8 @@ Task<Result<HeldBody>> HttpFlow::hold(Running& run, std::size_t most) {
   return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most);
 }
 
-Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
+policy::RequestFacts HttpFlow::facts_of(const Running& run) const {
   const http::RequestHead& request = run.exchange.request();
-  const policy::Policy& policy = *run.in.sandbox->policy;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   policy::RequestFacts facts{connection_facts(run.in, stream)};
   facts.method = request.method;
@@ -177,12 +186,27 @@ Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
   facts.headers = &request.headers;
   facts.unix_seconds = parts_.clock.now().ms / 1000;
   facts.body_bytes = request.has_body ? request.content_length : std::optional<std::uint64_t>(0);
+  if (run.body && run.body->bytes.size() <= policy::kMaxJudgedBody) facts.body = run.body->bytes;
+  return facts;
+}
+
+// Under other rules than those that let it through: it is judged once more.
+bool HttpFlow::still_let_through(const SandboxPtr& now, const Running& run) const {
+  if (!run.judged_by || run.judged_by == now->policy) return true;
+  return now->policy->request(facts_of(run)).verdict == Verdict::kAllow;
+}
+
+Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
+  const http::RequestHead& request = run.exchange.request();
   bool small = request.content_length && *request.content_length <= policy::kMaxJudgedBody;
-  if (request.has_body && small && policy.reads_body(facts.at)) {
+  if (request.has_body && small && run.in.sandbox->policy->reads_body(facts_of(run).at)) {
     CO_TRY(run.body, co_await hold(run, policy::kMaxJudgedBody));
-    facts.body = run.body->bytes;
   }
-  co_return policy.request(facts);
+  SandboxPtr now = parts_.registry.find(run.in.sandbox->id);  // rules may have changed meanwhile
+  if (!runs_on(now, *run.in.sandbox)) co_return not_running("resting");
+  policy::RequestDecision decision = now->policy->request(facts_of(run));
+  if (decision.verdict == Verdict::kAllow) run.judged_by = now->policy;
+  co_return decision;
 }
 
 // What goes out, with everything that is put in.

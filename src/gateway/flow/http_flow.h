@@ -40,6 +40,8 @@ class HttpFlow {
   async::Task<> serve(http::Exchange& exchange, Inbound in);
   async::Task<Result<HeldBody>> hold(Running& run, std::size_t most);
   async::Task<Result<policy::RequestDecision>> judge(Running& run);
+  policy::RequestFacts facts_of(const Running& run) const;
+  bool still_let_through(const SandboxPtr& now, const Running& run) const;
   async::Task<Result<void>> prepare(Running& run, const policy::RequestDecision& decision);
   async::Task<> forward(Running& run);
   async::Task<> answer(Running& run);

@@ -11,6 +11,7 @@
 #include "gateway/flow/events.h"
 #include "gateway/flow/flows.h"
 #include "gateway/flow/names.h"
+#include "gateway/flow/rates.h"
 #include "gateway/sandboxes/registry.h"
 #include "gateway/tls/intercept.h"
 #include "gateway/upstream/upstream.h"
@@ -33,6 +34,7 @@ struct Parts {
   vault::Minter& minter;
   ClientIdentities& identities;
   PatternCache& patterns;
+  Rates& rates;
   Clock& clock;
   // Questions of DNS that wait for their answers: their store is one file for all.
   FairShare questions{4096, 32};

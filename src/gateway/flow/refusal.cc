@@ -19,7 +19,8 @@ std::string one_line(std::string_view text) {
 
 }  // namespace
 
-HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
+HttpRefusal http_refusal(int status, const policy::Refusal& refusal,
+                         std::optional<std::chrono::seconds> retry_after) {
   boost::json::object body;
   body["code"] = status;
   body["message"] = refusal.reason;
@@ -29,9 +30,9 @@ HttpRefusal http_refusal(int status, const policy::Refusal& refusal) {
   out.head.status = status;
   out.head.headers.add("content-type", "application/json");
   out.head.headers.add("x-atoll-rule", one_line(refusal.rule));
-  bool passing = status == kUnavailable;
-  out.head.headers.add("x-should-retry", passing ? "true" : "false");
-  if (passing) out.head.headers.add("retry-after", "1");
+  if (status == kUnavailable && !retry_after) retry_after = std::chrono::seconds(1);
+  out.head.headers.add("x-should-retry", retry_after ? "true" : "false");
+  if (retry_after) out.head.headers.add("retry-after", fmt::format("{}", retry_after->count()));
   out.body = boost::json::serialize(body) + "\n";
   return out;
 }

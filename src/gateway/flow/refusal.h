@@ -3,6 +3,8 @@
 // A refusal as an HTTP answer.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "gateway/policy/policy.h"
@@ -10,12 +12,13 @@
 
 namespace atl::gateway {
 
-// {"code": 403, "message": "...", "rule": "...", "hint": "..."}, with the rule in X-Atoll-Rule, and told not
-// to try again; 503 is for what passes, and says to try again.
+// {"code": 403, "message": "...", "rule": "...", "hint": "..."}, with the rule in X-Atoll-Rule, and told when
+// to try again (503, which is for what passes: in a second) or not to.
 struct HttpRefusal {
   http::ResponseHead head;
   std::string body;
 };
-HttpRefusal http_refusal(int status, const policy::Refusal& refusal);
+HttpRefusal http_refusal(int status, const policy::Refusal& refusal,
+                         std::optional<std::chrono::seconds> retry_after = std::nullopt);
 
 }  // namespace atl::gateway

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "gateway/flow/http_flow.h"
 #include "gateway/fronts/refusal.h"
-#include "gateway/policy/e2b.h"
 #include "http/front/front.h"
 #include "net/prefix_stream.h"
 #include "net/relay.h"
@@ -55,8 +54,6 @@ Way way_of(Parts& parts, const Inbound& in, const FirstBytes& first,
   if (first.kind == policy::Stream::kHttp && named) return Way::kInspect;
   if (first.kind == policy::Stream::kTls && is_brokered(parts, in)) return Way::kInspect;
   if (first.kind == policy::Stream::kOther && is_brokered(parts, in)) return Way::kInspect;
-  if (first.kind == policy::Stream::kOther && named && decision.rule.ends_with(policy::kE2bNamesRule))
-    return Way::kDeny;
   return Way::kPass;
 }
 
@@ -206,9 +203,8 @@ Task<> go_on(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) 
     parts.events.add(*in.sandbox, "egress.shadow", in.dialled.text(), decision.shadow->rule,
                      decision.shadow->verdict);
   Way way = way_of(parts, in, first, decision);
-  bool by_rule = decision.way == Way::kDeny;
   if (way == Way::kDeny) {
-    policy::Refusal refusal = by_rule ? decision.refusal : not_inspectable(decision);
+    policy::Refusal refusal = decision.refusal;
     co_await deny(parts, std::move(client), in, first, std::move(refusal));
   } else if (way == Way::kPass) {
     co_await pass(parts, std::move(client), std::move(in), std::move(first));

@@ -74,7 +74,9 @@ void add_allows(std::vector<HostPattern> names, std::vector<HostPattern> blocks,
     out.rules.push_back(std::move(rule));
   }
   if (names.empty()) return;
-  Rule rule{.id = std::string(kE2bNamesRule), .action = Action::kAllow, .hosts = std::move(names)};
+  Rule rule{.id = "allowOut-names", .action = Action::kAllow, .hosts = std::move(names)};
+  // As in E2B it is about what names its host in its first bytes.
+  rule.protocol = Protocol::kWeb;
   rule.ports = {{80, 80}, {443, 443}};
   for (std::uint16_t port : network.https_ports) rule.ports.push_back({port, port});
   out.rules.push_back(std::move(rule));

@@ -12,10 +12,6 @@
 
 namespace atl::gateway::policy {
 
-// The id of the rule that allowOut's names become. As in E2B it is about HTTP and TLS, whose first bytes name
-// the host; what is neither names nobody.
-inline constexpr std::string_view kE2bNamesRule = "allowOut-names";
-
 inline constexpr std::size_t kMaxE2bHosts = 10;         // in `rules`
 inline constexpr std::size_t kMaxE2bPlaceholders = 32;  // in all values together
 inline constexpr std::size_t kMaxE2bEntries = 256;      // of allowOut and of denyOut

@@ -84,6 +84,7 @@ TEST(E2b, DomainsNeedEverythingDenied) {
   EXPECT_TRUE(network.opens("a.files.example:443", "1.2.3.4"));
   EXPECT_FALSE(network.opens("files.example:443", "1.2.3.4"));
   EXPECT_FALSE(network.opens("api.example:22", "1.2.3.4", Stream::kOther));
+  EXPECT_FALSE(network.opens("api.example:443", "1.2.3.4", Stream::kOther));
   EXPECT_FALSE(network.opens("api.example:8443", "1.2.3.4"));
   network.https_ports = {8443};
   EXPECT_TRUE(network.opens("api.example:8443", "1.2.3.4"));

@@ -31,8 +31,9 @@ enum class Action : std::uint8_t { kDeny, kAllow, kAsk, kAdjust };
 std::string_view action_name(Action action);  // "deny"
 
 // kAny: whatever is spoken. kHttp: requests, in clear or out of an opened TLS connection. kTls: TLS
-// connections and what comes out of them. kUdp: datagrams, which only the kernel sees.
-enum class Protocol : std::uint8_t { kAny, kHttp, kTls, kUdp };
+// connections and what comes out of them. kWeb: both, without a need to see requests. kUdp: datagrams, which
+// only the kernel sees.
+enum class Protocol : std::uint8_t { kAny, kHttp, kTls, kWeb, kUdp };
 
 // Both ends belong to it.
 struct PortRange {
@@ -41,7 +42,7 @@ struct PortRange {
   bool operator==(const PortRange&) const = default;
 };
 
-// At most `count` requests in any `seconds`.
+// `count` requests at once, and as many again in each `seconds`.
 struct Rate {
   std::uint32_t count = 0;
   std::uint32_t seconds = 0;

@@ -53,8 +53,21 @@ Result<Sandbox> Feed::read_sandbox(std::string id, const json::object& body) con
   out.generation = static_cast<std::uint64_t>(*generation);
   out.slot = static_cast<std::uint32_t>(*slot);
   out.state = *state;
-  TRY(out.policy, compile_(network->raw()));
+  out.network = std::make_shared<const json::object>(network->raw());
+  TRY(out.policy, compile_(out));
   return out;
+}
+
+void Feed::compile_anew(const std::function<bool(const Sandbox&)>& about) {
+  for (const SandboxPtr& known : registry_.all()) {
+    if (!about(*known)) continue;
+    Sandbox changed = *known;
+    auto compiled = compile_(changed);
+    if (!compiled)
+      log::error("a sandbox has no way out", {{"id", known->id}, {"why", compiled.error().message()}});
+    changed.policy = compiled.ok() ? *std::move(compiled) : nullptr;
+    registry_.put(std::move(changed));
+  }
 }
 
 // A sandbox that cannot be read has no way out; the others are none the worse for it.

@@ -21,9 +21,8 @@
 
 namespace atl::gateway {
 
-// Makes the policy of a sandbox from its "network" object.
-using CompilePolicy =
-    std::function<Result<std::shared_ptr<const policy::Policy>>(const boost::json::object& network)>;
+// Makes the policy of a sandbox, of which all but the policy is known.
+using CompilePolicy = std::function<Result<std::shared_ptr<const policy::Policy>>(const Sandbox& sandbox)>;
 
 // The server's side. Use from one loop.
 class Feed {
@@ -40,6 +39,9 @@ class Feed {
 
   // Answers one request. What cannot be read changes nothing: 400 with the reason.
   async::Task<> handle(http::Exchange& exchange);
+
+  // Rules have changed: those of these sandboxes are made anew, and what no longer complies is cut.
+  void compile_anew(const std::function<bool(const Sandbox&)>& about);
 
  private:
   // The answer's body; empty where there is nothing to say.

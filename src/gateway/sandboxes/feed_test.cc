@@ -60,8 +60,10 @@ class FeedTest : public testing::Test {
   http::ServerLimits limits;
   Registry registry;
   bool compiles = true;
+  std::vector<std::string> asked;
   Feed feed{registry,
-            [this](const boost::json::object&) -> Result<std::shared_ptr<const policy::Policy>> {
+            [this](const Sandbox& sandbox) -> Result<std::shared_ptr<const policy::Policy>> {
+              asked.push_back(sandbox.id + " " + boost::json::serialize(*sandbox.network));
               if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
               return std::shared_ptr<const policy::Policy>();
             },
@@ -120,6 +122,20 @@ TEST_F(FeedTest, PolicyThatDoesNotCompileLeavesTheOldOne) {
   EXPECT_EQ(say("PUT", path, facts()), 400);
   EXPECT_THAT(text, HasSubstr("no such method"));
   EXPECT_EQ(registry.find(kId), before);
+}
+
+TEST_F(FeedTest, ChangedRulesMakePoliciesAnewOfThoseTheyAreAbout) {
+  std::string other = facts();
+  other.replace(other.find("\"slot\":5"), 8, "\"slot\":6");
+  say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts());
+  say("PUT", fmt::format("/v1/sandboxes/{}", kOther), other);
+  asked.clear();
+  std::vector<std::string> told;
+  auto handle = registry.on_change([&](const std::string& id) { told.push_back(id); });
+  feed.compile_anew([](const Sandbox& sandbox) { return sandbox.slot == 6; });
+  EXPECT_EQ(asked, std::vector<std::string>{fmt::format("{} {{}}", kOther)});
+  EXPECT_EQ(told, std::vector<std::string>{kOther});
+  EXPECT_EQ(registry.find(kOther)->slot, 6u);
 }
 
 TEST_F(FeedTest, AliveSaysThatNothingHasChanged) {

@@ -54,6 +54,12 @@ SandboxPtr Registry::find(std::string_view id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+std::vector<SandboxPtr> Registry::all() const {
+  std::vector<SandboxPtr> out;
+  for (const auto& [id, sandbox] : by_id_) out.push_back(sandbox);
+  return out;
+}
+
 std::shared_ptr<void> Registry::on_change(std::function<void(const std::string&)> call) {
   auto held = std::make_shared<Call>(std::move(call));
   std::erase_if(calls_, [](const auto& one) { return one.expired(); });

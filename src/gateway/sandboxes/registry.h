@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <boost/json/fwd.hpp>
+
 #include "base/clock.h"
 #include "model/sandbox.h"
 
@@ -29,6 +31,7 @@ struct Sandbox {
   std::uint64_t generation = 0;
   std::uint32_t slot = 0;
   model::State state = model::State::kRunning;
+  std::shared_ptr<const boost::json::object> network;  // what control says of it, for `policy`
   std::shared_ptr<const policy::Policy> policy;
 };
 using SandboxPtr = std::shared_ptr<const Sandbox>;
@@ -51,6 +54,7 @@ class Registry {
   SandboxPtr by_slot(std::uint32_t slot) const;
   SandboxPtr find(std::string_view id) const;
   std::size_t size() const { return by_id_.size(); }
+  std::vector<SandboxPtr> all() const;
 
   // Control has said something; it does so once a second at least.
   void heard() { heard_ = Steady::now(); }

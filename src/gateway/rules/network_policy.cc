@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/network_policy.h"
+#include "gateway/rules/network_policy.h"
 
 #include "gateway/policy/e2b.h"
 #include "http/json.h"
@@ -22,7 +22,10 @@ void read_transforms(Fields& fields, policy::E2bNetwork& out) {
   }
 }
 
-Result<policy::RuleSet> read_e2b(Fields& fields) {
+}  // namespace
+
+Result<policy::RuleSet> read_network(const json::object& network) {
+  Fields fields(network);
   policy::E2bNetwork out;
   out.allow_internet_access = fields.boolean("internet").value_or(true);
   out.allow_out = fields.texts("allow", policy::kMaxE2bEntries).value_or(std::vector<std::string>());
@@ -36,26 +39,11 @@ Result<policy::RuleSet> read_e2b(Fields& fields) {
   return policy::rules_from_e2b(out);
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const policy::Policy>> compile_network(const json::object& network) {
-  Fields fields(network);
-  std::vector<policy::RuleSet> sets;
-  using policy::Source;
-  for (auto [key, source] : {std::pair{"tenant", Source::kTenant}, {"template", Source::kTemplate}}) {
-    auto set = fields.object(key);
-    if (!set) continue;
-    TRY(policy::RuleSet read, policy::read_rule_set(set->raw(), source));
-    sets.push_back(std::move(read));
-  }
-  if (auto own = fields.object("sandbox")) {
-    TRY(policy::RuleSet read, policy::read_rule_set(own->raw(), Source::kSandbox));
-    sets.push_back(std::move(read));
-  } else {
-    TRY(policy::RuleSet read, read_e2b(fields));
-    sets.push_back(std::move(read));
-  }
-  return policy::Policy::compile(std::move(sets));
+Result<std::shared_ptr<const policy::Policy>> compile_network(const json::object& network,
+                                                              std::vector<policy::RuleSet> above) {
+  TRY(policy::RuleSet own, read_network(network));
+  above.push_back(std::move(own));
+  return policy::Policy::compile(std::move(above));
 }
 
 }  // namespace atl::gateway

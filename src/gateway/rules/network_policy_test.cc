@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/fronts/network_policy.h"
+#include "gateway/rules/network_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,9 @@ namespace {
 
 using Way = policy::ConnectionDecision::Way;
 
-Way way(const char* network, const char* host, std::uint16_t port, policy::Stream stream) {
-  auto compiled = compile_network(boost::json::parse(network).as_object());
+Way way(const char* network, const char* host, std::uint16_t port, policy::Stream stream,
+        std::vector<policy::RuleSet> above = {}) {
+  auto compiled = compile_network(boost::json::parse(network).as_object(), std::move(above));
   if (!compiled) {
     ADD_FAILURE() << compiled.error().message();
     return Way::kDeny;
@@ -42,14 +43,30 @@ TEST(NetworkPolicy, HeaderRulesNeedARead) {
   const char* text = R"({"internet":true,"rules":{"a.example":{"x-key":"${e2b.secrets.k}"}}})";
   EXPECT_EQ(way(text, "a.example", 443, policy::Stream::kTls), Way::kInspect);
   EXPECT_EQ(way(text, "b.example", 443, policy::Stream::kTls), Way::kPass);
-  EXPECT_TRUE((*compile_network(boost::json::parse(text).as_object()))->may_inspect());
-  EXPECT_FALSE((*compile_network(boost::json::parse(kNamed).as_object()))->may_inspect());
+  EXPECT_TRUE((*compile_network(boost::json::parse(text).as_object(), {}))->may_inspect());
+  EXPECT_FALSE((*compile_network(boost::json::parse(kNamed).as_object(), {}))->may_inspect());
+}
+
+TEST(NetworkPolicy, ASandboxOpensNothingThatItsTenantLeavesClosed) {
+  auto tenant = [](const char* rules) {
+    return std::vector{policy::parse_rule_set(rules, policy::Source::kTenant).value()};
+  };
+  const char* only_b = R"({"version":1,"default":"deny","rules":[{"action":"allow","hosts":["b.example"]}]})";
+  EXPECT_EQ(way(kNamed, "a.example", 443, policy::Stream::kTls, tenant(only_b)), Way::kDeny);
+  EXPECT_EQ(way(kNamed, "b.example", 443, policy::Stream::kTls, tenant(only_b)), Way::kDeny);
+  EXPECT_EQ(way(R"({"internet":true})", "b.example", 443, policy::Stream::kTls, tenant(only_b)), Way::kPass);
+  // Whatever an author above allows, the sandbox's own names are for the web only.
+  const char* any_a = R"({"version":1,"default":"deny","rules":[{"action":"allow","hosts":["a.example"]}]})";
+  EXPECT_EQ(way(kNamed, "a.example", 443, policy::Stream::kTls, tenant(any_a)), Way::kPass);
+  EXPECT_EQ(way(kNamed, "a.example", 443, policy::Stream::kOther, tenant(any_a)), Way::kDeny);
+  const char* lan = R"({"version":1,"rules":[{"action":"allow","hosts":["10.0.0.0/8"]}]})";
+  EXPECT_EQ(way(kBlocks, "10.1.1.1", 22, policy::Stream::kOther, tenant(lan)), Way::kPass);
 }
 
 TEST(NetworkPolicy, WhatCannotBeReadIsRefused) {
   for (const char* text : {R"({"internet":1})", R"({"allow":["a b"]})", R"({"deny":["a.example"]})",
-                           R"({"rules":{"a.example":{"bad name":"x"}}})", R"({"tenant":{"version":2}})"}) {
-    EXPECT_FALSE(compile_network(boost::json::parse(text).as_object()).ok()) << text;
+                           R"({"rules":{"a.example":{"bad name":"x"}}})"}) {
+    EXPECT_FALSE(compile_network(boost::json::parse(text).as_object(), {}).ok()) << text;
   }
 }
 
