@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/interpreter/context.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -14,6 +15,11 @@ constexpr char kKernelDied[] = "KernelDied";
 
 std::string died_line(const std::string& why) {
   return error_line(kKernelDied, why + "; its variables are lost, and the next call starts a new one", "");
+}
+
+std::string unheeding(const std::string& language) {
+  return fmt::format(
+      "the {} code of a client that had gone did not heed interrupts, so the kernel was killed", language);
 }
 
 }  // namespace
@@ -51,10 +57,9 @@ Task<Result<void>> Context::warm_up() {
 Task<> Context::execute(Call call, const Environment& globals, const bool& gone, Output& output) {
   auto turn = co_await gate_.enter();
   if (gone) co_return;
-  running_for_ = &gone;
+  busy_ = true;
   co_await run(std::move(call), globals, gone, output);
-  running_for_ = nullptr;
-  finished_.notify_all();
+  busy_ = false;
 }
 
 Task<> Context::run(Call call, const Environment& globals, const bool& gone, Output& output) {
@@ -80,7 +85,11 @@ Task<> Context::run(Call call, const Environment& globals, const bool& gone, Out
   }
   if (gone) co_return;
   kernel_->set_environment(globals);
+  running_for_ = &gone;
   auto ran = co_await kernel_->execute(std::move(call), output);
+  running_for_ = nullptr;
+  finished_.notify_all();
+  bool heeded = !std::exchange(heeds_nothing_, false);
   if (ran.ok()) co_return;
   co_await drop_kernel();
   if (closed_)
@@ -88,27 +97,28 @@ Task<> Context::run(Call call, const Environment& globals, const bool& gone, Out
   else if (restarting_)
     co_await output.put(error_line("KernelRestarted", "this context was restarted while it ran", ""));
   else if (gone)
-    untold_ = ran.error().message();
+    untold_ = heeded ? ran.error().message() : unheeding(info_.language);
   else
     co_await output.put(died_line(ran.error().message()));
 }
 
 Task<> Context::stop(const bool& gone) {
-  auto limit = Steady::now() + kInterruptLimit;
+  auto limit = Steady::now() + host_.interrupt_limit;
   while (running_for_ == &gone) {
     if (Steady::now() >= limit) {
       log::warn("code does not heed interrupts; its kernel is killed", {{"context", info_.id}});
-      if (kernel_) kernel_->kill();
+      heeds_nothing_ = true;
+      kernel_->kill();
       co_return;
     }
-    if (kernel_) kernel_->interrupt();
-    co_await finished_.wait_until(Steady::now() + kInterruptAgain);
+    kernel_->interrupt();
+    co_await finished_.wait_until(std::min(limit, Steady::now() + kInterruptAgain));
   }
 }
 
 Task<Result<void>> Context::restart() {
   restarting_ = true;
-  if (running_for_ != nullptr && kernel_) kernel_->kill();
+  if (busy_ && kernel_) kernel_->kill();
   auto turn = co_await gate_.enter();
   restarting_ = false;
   untold_.clear();
@@ -119,7 +129,7 @@ Task<Result<void>> Context::restart() {
 
 Task<> Context::close() {
   closed_ = true;
-  if (running_for_ != nullptr && kernel_) kernel_->kill();
+  if (busy_ && kernel_) kernel_->kill();
   auto turn = co_await gate_.enter();
   co_await drop_kernel();
 }

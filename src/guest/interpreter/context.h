@@ -53,10 +53,12 @@ class Context {
   const ContextInfo info_;
   async::Gate gate_;
   std::unique_ptr<Kernel> kernel_;
-  const bool* running_for_ = nullptr;  // `gone` of the call that runs
+  bool busy_ = false;                  // a call has its turn
+  const bool* running_for_ = nullptr;  // `gone` of the call that the kernel runs
   async::Event finished_;              // a call has ended
   std::uint64_t kernels_ = 0;          // made so far
   std::string untold_;                 // how a kernel ended whose client had gone
+  bool heeds_nothing_ = false;         // the kernel was killed because its code went on
   bool restarting_ = false;
   bool closed_ = false;
 };

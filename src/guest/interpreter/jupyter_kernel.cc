@@ -157,6 +157,7 @@ Task<> JupyterKernel::pump(zmtp::Socket& socket, Role role) {
     auto heard = jupyter::parse_heard(std::move(*message));
     // What no request is waiting for: output of threads that outlived their cell, restarts of others.
     if (!heard.ok() || !waiting_ || heard->parent != waiting_->request) continue;
+    if (heard->type == "execute_input" && !waiting_->silent) code_begun();
     take(std::move(*heard), bytes);
     while (held_bytes_ > kMaxHeld && !closed_) co_await changed_.wait();
   }
@@ -212,8 +213,11 @@ Task<Result<void>> JupyterKernel::run(std::string code, std::string metadata, bo
   std::string content = jupyter::execute_content(code, silent);
   jupyter::Request request = jupyter::make_request(session_, "execute_request", content, metadata);
   waiting_ = Waiting{request.id, silent, false, false, false};
+  if (!silent) call_sent();
   auto sent = co_await send(request);
-  if (sent.ok() && co_await finish_request(output, Steady::time_point::max())) co_return success();
+  bool finished = sent.ok() && co_await finish_request(output, Steady::time_point::max());
+  call_over();
+  if (finished) co_return success();
   // The sockets end a moment before the process does.
   if (!ended_) kill();
   while (!ended_) co_await changed_.wait();

@@ -94,7 +94,21 @@ Task<> Kernel::watch() {
 }
 
 void Kernel::interrupt() {
-  if (process_ && !process_->reaped()) (void)process_->send_signal(SIGINT);
+  interrupt_waits_ = code_ == CodeState::kSent;
+  if (code_ != CodeState::kBegun || !process_ || process_->reaped()) return;
+  tell_interrupt();
+  (void)process_->send_signal(SIGINT);
+}
+
+void Kernel::code_begun() {
+  if (code_ != CodeState::kSent) return;
+  code_ = CodeState::kBegun;
+  if (interrupt_waits_) interrupt();
+}
+
+void Kernel::call_over() {
+  code_ = CodeState::kNone;
+  interrupt_waits_ = false;
 }
 
 void Kernel::kill() {

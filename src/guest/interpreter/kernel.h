@@ -40,7 +40,8 @@ enum class Speech : std::uint8_t { kJupyter, kLines, kFields };
 struct KernelSpec {
   std::string language;
   Speech speech = Speech::kLines;
-  // argv; "{connection_file}" (kJupyter) and "{commands}", "{events}" (ours) are replaced by paths.
+  // argv; "{connection_file}" (kJupyter) and "{commands}", "{events}", "{interrupts}" (ours) are replaced by
+  // paths.
   std::vector<std::string> command;
   Environment environment;         // beside the interpreter's own
   bool takes_environment = false;  // kJupyter: variables of calls come with the request
@@ -50,8 +51,9 @@ struct KernelSpec {
 struct Host {
   async::Executor executor;
   ProcessTable& processes;
-  std::string run_directory;  // 0700; sockets and pipes of kernels lie in it
-  Environment environment;    // of every kernel
+  std::string run_directory;         // 0700; sockets and pipes of kernels lie in it
+  Environment environment;           // of every kernel
+  Steady::duration interrupt_limit;  // of code, then its kernel is killed
 };
 
 // Use from its loop only.
@@ -70,7 +72,8 @@ class Kernel {
   // Variables of every later call. They are known before the first one. One that is no longer named goes
   // away.
   void set_environment(Environment environment) { environment_ = std::move(environment); }
-  // As ^C in a terminal.
+  // As ^C in a terminal, for the code of the call that runs. Code that has not begun is interrupted when it
+  // begins. Nothing between two calls: a kernel that does its own work must not be hit.
   void interrupt();
   // Kills the process with all that it started; what waits for it ends.
   void kill();
@@ -90,6 +93,12 @@ class Kernel {
   virtual Task<> drain() = 0;
   // Ends what attach() began.
   virtual void detach() = 0;
+  // For execute(): the call goes to the kernel; its code has begun, if it had not; the call is over.
+  void call_sent() { code_ = CodeState::kSent; }
+  void code_begun();
+  void call_over();
+  // Beside the signal, for a kernel that is told which call is meant.
+  virtual void tell_interrupt() {}
 
   Host& host_;
   const KernelSpec spec_;
@@ -101,8 +110,12 @@ class Kernel {
   bool ended_ = false;
 
  private:
+  enum class CodeState : std::uint8_t { kNone, kSent, kBegun };
   Task<> watch();
   Task<Result<void>> start_process(std::string directory);
+
+  CodeState code_ = CodeState::kNone;
+  bool interrupt_waits_ = false;  // for the code to begin
 };
 
 // One for `spec`. `name` is unique among the kernels of this interpreter's life.

@@ -17,6 +17,8 @@ namespace atl::guest::interpreter {
 namespace {
 
 constexpr std::size_t kMaxArguments = 64;
+// Node checks how its callbacks are nested, which they are not any more when one was thrown out of its code.
+constexpr char kOutOfCode[] = "--no-force-async-hooks-checks";
 
 // A kernel program that comes with the interpreter. "{ours}" is replaced by its folder.
 struct Known {
@@ -38,25 +40,26 @@ const std::vector<Known>& known() {
        Speech::kLines,
        false,
        "/usr/bin/node",
-       {"--experimental-import-meta-resolve", "--no-warnings", "{ours}/node_kernel.mjs", "{commands}",
-        "{events}"}},
+       {"--experimental-import-meta-resolve", "--no-warnings", kOutOfCode, "{ours}/node_kernel.mjs",
+        "{commands}", "{events}", "{interrupts}"}},
       {"typescript",
        Speech::kLines,
        false,
        "/usr/bin/node",
-       {"--experimental-import-meta-resolve", "--no-warnings", "{ours}/node_kernel.mjs", "{commands}",
-        "{events}", "typescript"}},
+       {"--experimental-import-meta-resolve", "--no-warnings", kOutOfCode, "{ours}/node_kernel.mjs",
+        "{commands}", "{events}", "{interrupts}", "typescript"}},
       {"bash", Speech::kFields, false, "/bin/bash", {"{ours}/bash_kernel.sh", "{commands}", "{events}"}},
       {"r",
        Speech::kJupyter,
        false,
        "/usr/bin/R",
-       {"--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"}},
+       {"--slave", "-f", "{ours}/r_kernel.R", "--args", "{connection_file}"}},
       {"java",
        Speech::kLines,
        false,
        "/usr/bin/java",
-       {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "{ours}/JavaKernel.java", "{commands}", "{events}"}},
+       {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "{ours}/JavaKernel.java", "{commands}", "{events}",
+        "{interrupts}"}},
   };
   return kList;
 }

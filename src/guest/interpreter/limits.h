@@ -34,7 +34,7 @@ inline constexpr auto kFirstQuestion =
     std::chrono::milliseconds(20);  // to a kernel that may not hear yet; doubles
 // From one interrupt of code whose client has gone to the next, and to the end of a kernel that heeds none.
 inline constexpr auto kInterruptAgain = std::chrono::seconds(1);
-inline constexpr auto kInterruptLimit = std::chrono::seconds(5);
+inline constexpr auto kInterruptLimit = std::chrono::seconds(10);
 // A client that takes nothing for this long has gone.
 inline constexpr auto kClientStall = std::chrono::minutes(10);
 

@@ -66,11 +66,13 @@ Result<sys::Fd> make_pipe_file(const std::string& path) {
 LineKernel::LineKernel(Host& host, KernelSpec spec, std::string name)
     : Kernel(host, std::move(spec), std::move(name)),
       commands_path_(prefix_ + ".commands"),
-      events_path_(prefix_ + ".events") {}
+      events_path_(prefix_ + ".events"),
+      interrupts_path_(prefix_ + ".interrupts") {}
 
 LineKernel::~LineKernel() {
   ::unlink(commands_path_.c_str());
   ::unlink(events_path_.c_str());
+  ::unlink(interrupts_path_.c_str());
 }
 
 Result<std::map<std::string, std::string>> LineKernel::prepare() {
@@ -78,7 +80,11 @@ Result<std::map<std::string, std::string>> LineKernel::prepare() {
   TRY(sys::Fd events, make_pipe_file(events_path_));
   commands_ = std::make_unique<Pipe>(host_.executor, commands.release());
   events_ = std::make_unique<Pipe>(host_.executor, events.release());
-  return std::map<std::string, std::string>{{"commands", commands_path_}, {"events", events_path_}};
+  if (spec_.speech == Speech::kLines) {
+    TRY(interrupts_, make_pipe_file(interrupts_path_));
+  }
+  return std::map<std::string, std::string>{
+      {"commands", commands_path_}, {"events", events_path_}, {"interrupts", interrupts_path_}};
 }
 
 Task<Result<void>> LineKernel::attach() {
@@ -92,6 +98,13 @@ Task<Result<void>> LineKernel::attach() {
 void LineKernel::detach() {
   if (commands_) commands_->cancel();
   if (events_) events_->cancel();
+}
+
+// A full pipe has interrupts in it that the kernel has not taken: one more would say nothing new.
+void LineKernel::tell_interrupt() {
+  if (!interrupts_) return;
+  std::string line = fmt::format("{}\n", count_);
+  (void)!::write(interrupts_.get(), line.data(), line.size());
 }
 
 LineKernel::Left LineKernel::read_events(std::size_t& limit) {
@@ -147,6 +160,7 @@ void LineKernel::take_event(std::string_view line) {
   if (skipping_ || failure || !value.is_object())
     value = json::object{{"error", json::object{{"name", "OutputTooLarge"},
                                                 {"value", "one piece of output could not be read"}}}};
+  if (value.get_object().contains("begun")) return code_begun();
   held_.push_back({std::move(value.get_object()), line.size()});
   held_bytes_ += line.size();
   process_->changed().notify_all();
@@ -236,9 +250,12 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
   done_ = false;
   out_text_ = error_text_ = Utf8Pieces();
   co_await output.put(count_line(++count_));
+  call_sent();
   auto sent = co_await send(std::move(command));
   // A kernel says nothing of a call before it has read all of it.
   holding_ = true;
+  // One that is told which call an interrupt is for may be told at once.
+  if (interrupts_) code_begun();
   while (sent.ok()) {
     co_await print(printed, process_->ring().end(), output);
     if (!held_.empty()) {
@@ -259,6 +276,7 @@ Task<Result<void>> LineKernel::execute(Call call, Output& output) {
     if (ended_) break;
     co_await process_->changed().wait();
   }
+  call_over();
   stop_holding();
   std::string rest = out_text_.rest(), error_rest = error_text_.rest();
   if (!rest.empty()) co_await output.put(output_line("stdout", rest));

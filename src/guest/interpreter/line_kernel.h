@@ -26,6 +26,7 @@ class LineKernel final : public Kernel {
   Result<std::map<std::string, std::string>> prepare() override;
   Task<> drain() override;
   void detach() override;
+  void tell_interrupt() override;
 
  private:
   using Pipe = async::asio::posix::stream_descriptor;
@@ -50,8 +51,10 @@ class LineKernel final : public Kernel {
 
   std::string commands_path_;
   std::string events_path_;
+  std::string interrupts_path_;
   std::unique_ptr<Pipe> commands_;
   std::unique_ptr<Pipe> events_;
+  sys::Fd interrupts_;  // open: the kernel is told of each interrupt by the number of its call
   std::string in_;
   bool skipping_ = false;  // the rest of a line that is too long
   bool ready_ = false;     // it has said something

@@ -81,7 +81,7 @@ Task<Result<net::StreamPtr>> dial(net::Endpoint endpoint) {
 Server::Server(async::Executor executor, ProcessTable& processes, Options options)
     : executor_(executor),
       options_(std::move(options)),
-      host_{executor, processes, options_.run_directory, options_.environment},
+      host_{executor, processes, options_.run_directory, options_.environment, options_.interrupt_limit},
       handler_([this](Exchange& exchange) { return handle(exchange); }),
       guest_daemon_(http::make_client([this] { return dial(options_.guest_daemon); })),
       connections_(executor),

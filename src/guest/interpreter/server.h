@@ -11,6 +11,7 @@
 #include "async/scope.h"
 #include "base/secret.h"
 #include "guest/interpreter/context.h"
+#include "guest/interpreter/limits.h"
 #include "http/client.h"
 #include "http/server.h"
 #include "net/tcp.h"
@@ -27,6 +28,7 @@ struct Options {
   Environment environment;    // of kernels
   net::Endpoint guest_daemon{"127.0.0.1", 49983};
   std::string identity_directory = "/run/e2b";  // where the guest daemon writes who this sandbox is
+  Steady::duration interrupt_limit = kInterruptLimit;
 };
 
 // One interpreter. Use from its loop only.

@@ -39,7 +39,7 @@ Task<Result<net::StreamPtr>> dial(std::uint16_t port) {
 
 class InterpreterTest : public ::testing::Test {
  protected:
-  InterpreterTest() {
+  explicit InterpreterTest(Steady::duration interrupt_limit = kInterruptLimit) {
     block_child_signals();
     ::signal(SIGPIPE, SIG_IGN);
     char name[] = "/tmp/atoll-interpreter-test-XXXXXX";
@@ -57,6 +57,7 @@ class InterpreterTest : public ::testing::Test {
     options.environment = {{"PATH", "/usr/bin:/bin"}};
     options.guest_daemon = {"127.0.0.1", (*guest)->port()};
     options.identity_directory = directory_;
+    options.interrupt_limit = interrupt_limit;
     std::ofstream(directory_ + "/.E2B_SANDBOX_ID") << "i123";
     // Only the shell is "installed".
     fs::create_directories(directory_ + "/bin");
@@ -178,6 +179,21 @@ class InterpreterTest : public ::testing::Test {
       seen.append(buffer, 0, *got);
     }
     return std::move(*exchange);
+  }
+  // Sends code and leaves a moment later: another one for each number of `steps`.
+  void leave_after(const std::string& code, int steps) {
+    std::string body = execute_body(code);
+    auto exchange = await(client_->start(request("POST", "/execute", body.size(), "right")));
+    ASSERT_TRUE(exchange.ok());
+    ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
+    for (int step = 0; step < steps; ++step) loop_.run_one_for(std::chrono::milliseconds(2));
+    (*exchange)->close();
+  }
+  static void prepend(const std::string& file, const std::string& text) {
+    std::ifstream old(file);
+    std::string rest((std::istreambuf_iterator<char>(old)), std::istreambuf_iterator<char>());
+    std::ofstream(file + ".new") << text << rest;
+    fs::rename(file + ".new", file);
   }
   // Writes `line` in the name of the only kernel, again and again until it is `bytes`. Gives how many were
   // written before nobody read any more.
@@ -314,6 +330,43 @@ TEST_F(InterpreterTest, InterruptsCodeWhoseClientHasGone) {
   EXPECT_EQ(print("echo $x"), "kept\n");
 }
 
+TEST_F(InterpreterTest, AnInterruptAtAnyMomentEndsTheCodeAndOnlyTheCode) {
+  std::string kernel = print("x=kept; echo $$");
+  // Also what returns from one function only to call the next, and what waits for another program.
+  for (const char* code :
+       {"while true; do :; done", "f() { while true; do :; done; }; while true; do f; done",
+        "sleep 1000; sleep 1000; sleep 1000", "( while true; do :; done )", "true"}) {
+    for (int steps = 0; steps < 16; ++steps) leave_after(code, steps);
+    EXPECT_EQ(print("echo $$"), kernel) << code;
+  }
+  EXPECT_EQ(print("echo $x"), "kept\n");
+}
+
+TEST_F(InterpreterTest, AnInterruptDuringTheStartOfAKernelIsNotForIt) {
+  std::string go = directory_ + "/go", program = directory_ + "/kernels/bash_kernel.sh";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
+  prepend(program, "read <" + go + "; : >>" + directory_ + "/started-$$\n");
+  leave_after("while true; do :; done", 64);
+  ASSERT_EQ(::write(gate.get(), "now\n", 4), 4);
+  EXPECT_EQ(print("ls " + directory_ + " | grep -c started-"), "1\n");
+}
+
+// Does not wait for code that heeds no interrupt.
+class HastyInterpreterTest : public InterpreterTest {
+ protected:
+  HastyInterpreterTest() : InterpreterTest(Steady::duration(0)) {}
+};
+
+TEST_F(HastyInterpreterTest, SaysThatAKernelWasKilledForCodeThatHeedsNoInterrupt) {
+  run("x=lost");
+  begin("trap '' INT; echo on; while true; do :; done", "on")->close();
+  auto lines = run("echo $x");
+  EXPECT_EQ(text_of(lines, "error", "name"), "KernelDied");
+  EXPECT_THAT(text_of(lines, "error", "value"), HasSubstr("did not heed interrupts"));
+  EXPECT_EQ(print("echo on"), "on\n");
+}
+
 // More than is held of one kernel.
 constexpr std::size_t kFlood = kMaxHeld + 4 * kMiB;
 const std::string kResult = R"({"result":{"text/plain":")" + std::string(4000, 'x') + "\"}}\n";
@@ -383,13 +436,8 @@ TEST_F(InterpreterTest, AContextThatDoesNotStartIsClosedForThoseWhoWaitInIt) {
   std::string program = directory_ + "/kernels/bash_kernel.sh", go = directory_ + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
   sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
-  std::ifstream old(program);
-  std::string text((std::istreambuf_iterator<char>(old)), std::istreambuf_iterator<char>());
   // The next kernel waits and then fails; those after it are as ever.
-  std::ofstream(program + ".new") << "if mkdir " << directory_ << "/first 2>/dev/null; then read <" << go
-                                  << "; exit 1; fi\n"
-                                  << text;
-  fs::rename(program + ".new", program);
+  prepend(program, "if mkdir " + directory_ + "/first 2>/dev/null; then read <" + go + "; exit 1; fi\n");
   std::optional<Result<http::Answer>> made, ran;
   post("/contexts", R"({"language":"bash"})", made);
   settle();

@@ -97,16 +97,21 @@ const loops = {
   javascript: 'while (true) {}',
   bash: 'while true; do :; done',
   r: 'while (TRUE) {}',
+  java: 'while (true) {}',
 };
+const sets = { python: 'v = 7', javascript: 'var v = 7', bash: 'v=7', r: 'v <- 7', java: 'int v = 7;' };
+const gets = { python: 'print(v)', javascript: 'console.log(v)', bash: 'echo $v', r: 'cat(v)', java: 'System.out.println(v);' };
+// The next code runs, in the same kernel: one that heeds nothing is killed, and its variables are lost.
+async function stillThere(language, what) {
+  const next = await within(60_000, 'the next code', sandbox.runCode(gets[language], { language }));
+  assert.equal(next.error, undefined, `${what}: ${JSON.stringify(next.error)}`);
+  assert.equal(next.logs.stdout.join('').trim(), '7', what);
+}
 for (const [language, code] of Object.entries(loops)) {
   test(`${language}: after a client's time-out the context works at once, with its variables`, async () => {
-    const set = { python: 'v = 7', javascript: 'var v = 7', bash: 'v=7', r: 'v <- 7' }[language];
-    const get = language === 'bash' ? 'echo $v' : language === 'r' ? 'cat(v)' : 'v';
-    await sandbox.runCode(set, { language });
+    await sandbox.runCode(sets[language], { language });
     await assert.rejects(sandbox.runCode(code, { language, timeoutMs: 500 }), e2b.TimeoutError);
-    const next = await within(5_000, 'the next code', sandbox.runCode(get, { language }));
-    assert.equal(next.error, undefined, JSON.stringify(next.error));
-    assert.equal(next.text ?? next.logs.stdout.join('').trim(), '7');
+    await stillThere(language, code);
   });
 }
 
@@ -115,8 +120,31 @@ test('a client that leaves interrupts its code', async () => {
   const answer = await execute('print("on", flush=True)\nimport time\nwhile True: time.sleep(0.1)', {}, { signal: leave.signal });
   await answer.body.getReader().read();
   leave.abort();
-  assert.equal((await within(5_000, 'the next code', sandbox.runCode('8'))).text, '8');
+  await stillThere('python', 'after "on"');
 });
+
+// An interrupt may come at any moment: before the code, in the middle of it, while its end is told, after it.
+const moments = {
+  python: ['while True: pass', '1/0', 'import asyncio\nawait asyncio.sleep(1000)', 'while True: print("x")'],
+  javascript: ['while (true) {}', 'await 1; while (true) {}', 'await new Promise(() => {})', 'while (true) console.log("x")', '1'],
+  bash: ['while true; do :; done', 'f() { while true; do :; done; }; while true; do f; done', 'sleep 1000; sleep 1000', 'true'],
+  r: ['while (TRUE) {}', '1', 'repeat cat("x\\n")'],
+  java: ['while (true) {}', 'Thread.sleep(1000000);', '1'],
+};
+for (const [language, codes] of Object.entries(moments)) {
+  test(`${language}: an interrupt at any moment ends the code and only the code`, async () => {
+    await sandbox.runCode(sets[language], { language });
+    for (let round = 0; round < 20; round++) {
+      const code = codes[round % codes.length];
+      const leave = new AbortController();
+      const answer = execute(code, { language }, { signal: leave.signal });
+      answer.then((started) => started.body.cancel()).catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 2 ** (round % 8)));
+      leave.abort();
+      await stillThere(language, code);
+    }
+  });
+}
 
 test('a kernel that is killed is a typed error, and the context recovers', async () => {
   for (const [language, code] of [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs Java for the code interpreter, with the JDK's own shell: JavaKernel.java COMMANDS EVENTS (README.md has the
-// protocol). Variables of the environment are system properties, because a Java program cannot change its own
+// Runs Java for the code interpreter, with the JDK's own shell: JavaKernel.java COMMANDS EVENTS INTERRUPTS (README.md
+// has the protocol). Variables of the environment are system properties, because a Java program cannot change its own
 // environment.
 import java.io.BufferedReader;
 import java.io.FileInputStream;
@@ -24,10 +24,13 @@ import jdk.jshell.SnippetEvent;
 import jdk.jshell.SourceCodeAnalysis;
 
 public class JavaKernel {
+    private static final long AGAIN_MS = 100;
     private final OutputStream events;
     private final JShell shell;
     private Map<String, String> globals = new LinkedHashMap<>();
-    private volatile boolean stopped;
+    private long calls;                // so far
+    private volatile long running;     // the call that runs; 0: none
+    private volatile long unwanted;    // the last one that was interrupted
 
     private JavaKernel(String eventsPath) throws IOException {
         events = new FileOutputStream(eventsPath);
@@ -37,14 +40,36 @@ public class JavaKernel {
                 "java.util.concurrent.*", "java.util.function.*", "java.util.regex.*", "java.util.stream.*")) {
             shell.eval("import " + line + ";");
         }
-        sun.misc.Signal.handle(new sun.misc.Signal("INT"), signal -> {
-            stopped = true;
-            shell.stop();
-        });
+        // The signal is for what the code has started.
+        sun.misc.Signal.handle(new sun.misc.Signal("INT"), signal -> { });
+    }
+
+    // Takes interrupts: numbers of calls. The shell stops only code that runs just now, and not what it compiles or begins, so
+    // it is asked until the call has ended.
+    private void takeInterrupts(String path) {
+        try (BufferedReader numbers = new BufferedReader(new InputStreamReader(new FileInputStream(path)))) {
+            for (String line; (line = numbers.readLine()) != null; ) {
+                long call = Long.parseLong(line);
+                unwanted = call;
+                for (; running == call; Thread.sleep(AGAIN_MS)) shell.stop();
+            }
+        } catch (IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    // The client is told of it.
+    private boolean wasStopped() throws IOException {
+        if (unwanted != running) return false;
+        error("Interrupted", "the code was interrupted", "");
+        return true;
     }
 
     public static void main(String[] arguments) throws IOException {
         JavaKernel kernel = new JavaKernel(arguments[1]);
+        Thread interrupts = new Thread(() -> kernel.takeInterrupts(arguments[2]), "interrupts");
+        interrupts.setDaemon(true);
+        interrupts.start();
         kernel.say("{\"ready\":true}");
         BufferedReader commands = new BufferedReader(
                 new InputStreamReader(new FileInputStream(arguments[0]), StandardCharsets.UTF_8));
@@ -63,8 +88,9 @@ public class JavaKernel {
         wanted.forEach(System::setProperty);
         globals = wanted;
         call.forEach(System::setProperty);
-        stopped = false;
+        running = ++calls;
         run((String) command.get("code"));
+        running = 0;
         System.out.flush();
         System.err.flush();
         for (String name : call.keySet()) {
@@ -78,6 +104,7 @@ public class JavaKernel {
         String rest = code;
         SnippetEvent last = null;
         while (!rest.isBlank()) {
+            if (wasStopped()) return;
             SourceCodeAnalysis.CompletionInfo info = shell.sourceCodeAnalysis().analyzeCompletion(rest);
             boolean whole = info.completeness().isComplete();
             String source = whole && !info.source().isEmpty() ? info.source() : rest;
@@ -97,10 +124,7 @@ public class JavaKernel {
 
     // False when this piece failed, which the client is then told.
     private boolean good(SnippetEvent event) throws IOException {
-        if (stopped) {
-            error("Interrupted", "the code was interrupted", "");
-            return false;
-        }
+        if (wasStopped()) return false;
         JShellException thrown = event.exception();
         if (thrown != null) {
             StringWriter trace = new StringWriter();

@@ -5,22 +5,28 @@
   in memory, and then lose what does not fit into its socket's queue.
 - What other programs write to the standard descriptors belongs to the cell that started them.
 - A request brings the environment that it runs with.
+- An interrupt ends the code, always and only the code (atoll_interrupts).
 - Tables and charts are also handed over as data (atoll_results).
 """
+import asyncio
 import codecs
+import contextlib
 import fcntl
 import os
 import select
+import signal
 import sys
 import termios
 import threading
 import time
 
 import zmq
+from tornado.ioloop import IOLoop
 from ipykernel.iostream import OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
+import atoll_interrupts
 import atoll_results
 
 PIECE = 1 << 20  # characters in one message, and about as many that wait to be sent
@@ -33,7 +39,6 @@ class Stream(OutStream):
     """Standard output or error of the code."""
 
     flush_interval = 0.05
-    finishing = False  # the code has ended: an interrupt is too late for it
 
     def __init__(self, *arguments, **options):
         self._unsent = 0
@@ -98,7 +103,7 @@ class Stream(OutStream):
             except KeyboardInterrupt:
                 # Half a flush would leave the order of the output to chance.
                 interrupted = True
-        if interrupted and not Stream.finishing:
+        if interrupted:
             raise KeyboardInterrupt
 
 
@@ -108,6 +113,7 @@ class Kernel(IPythonKernel):
     def __init__(self, **options):
         super().__init__(**options)
         self._globals = {}
+        self._interrupts = atoll_interrupts.Interrupts(self.shell)
 
     async def execute_request(self, stream, ident, parent):
         asked = (parent.get("metadata") or {}).get("atoll") or {}
@@ -115,9 +121,9 @@ class Kernel(IPythonKernel):
         self._set_globals(asked.get("globals", self._globals))
         os.environ.update(call)
         try:
-            await super().execute_request(stream, ident, parent)
+            with self._interrupts.cell():
+                await super().execute_request(stream, ident, parent)
         finally:
-            Stream.finishing = False
             for name in call:
                 if name in self._globals:
                     os.environ[name] = self._globals[name]
@@ -132,11 +138,23 @@ class Kernel(IPythonKernel):
         os.environ.update(wanted)
         self._globals = dict(wanted)
 
-    async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **more):
+    def pre_handler_hook(self):
+        """IPython's kernel would let interrupts come anywhere from here on."""
+
+    def post_handler_hook(self):
+        """See pre_handler_hook()."""
+
+    def _cancel_on_sigint(self, future):
+        return self._interrupts.task(future)
+
+    async def do_execute(self, code, silent, *arguments, **options):
         try:
-            return await super().do_execute(code, silent, store_history, user_expressions, allow_stdin, **more)
-        finally:
-            Stream.finishing = True
+            return await super().do_execute(code, silent, *arguments, **options)
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            # It came where IPython does not take it for the code's: a task that had not begun.
+            content = {"ename": type(error).__name__, "evalue": str(error), "traceback": []}
+            self.send_response(self.iopub_socket, "error", content)
+            return {"status": "error", "execution_count": self.execution_count, **content}
 
 
 class App(IPKernelApp):
@@ -161,6 +179,22 @@ class App(IPKernelApp):
             schedule(event)
 
         thread.schedule = bounded
+
+    def init_signal(self):
+        """The kernel has its own handler (atoll_interrupts). This one is for the time before."""
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+
+    def start(self):
+        loop = IOLoop.current()
+        start = loop.start
+
+        def start_again():
+            while True:
+                with contextlib.suppress(KeyboardInterrupt):  # of a task of the code beside the cell
+                    return start()
+
+        loop.start = start_again
+        super().start()
 
     def init_shell(self):
         super().init_shell()

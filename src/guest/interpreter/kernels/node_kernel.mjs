@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs JavaScript and TypeScript for the code interpreter: node_kernel.mjs COMMANDS EVENTS [typescript]
-// (README.md has the protocol). Each piece of code becomes one async function, so that `await` works everywhere;
+// Runs JavaScript and TypeScript for the code interpreter: node_kernel.mjs COMMANDS EVENTS INTERRUPTS
+// [typescript] (README.md has the protocol). Each piece of code becomes one async function, so that `await` works everywhere;
 // what it declares at its top level is moved out of the function and lives on.
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
@@ -9,8 +9,9 @@ import net from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { promisify, inspect } from 'node:util';
 import vm from 'node:vm';
+import { Worker } from 'node:worker_threads';
 
-const [commandsPath, eventsPath, flavour] = process.argv.slice(2);
+const [commandsPath, eventsPath, interruptsPath, flavour] = process.argv.slice(2);
 const here = createRequire(import.meta.url);
 const kAcorn = ['acorn', '/usr/share/nodejs/acorn'];
 const kEsbuild = '/usr/bin/esbuild';
@@ -29,17 +30,45 @@ function load(names) {
 }
 const acorn = load(kAcorn);
 
-// ---- events
+// ---- whose turn the main thread is
+
+// An interrupt may throw this thread out of the code at any point, but never out of the kernel (node_interrupts.mjs has
+// what the numbers mean).
+const shared = new SharedArrayBuffer(8);
+const state = new Int32Array(shared);
+const enterCode = (call) => Atomics.store(state, 0, call);
+// Gives the call whose code ran; 0: none, the kernel is in its own already.
+function leaveCode() {
+  const call = Atomics.load(state, 0);
+  if (call > 0 && Atomics.compareExchange(state, 0, call, 0) === call) return call;
+  while (Atomics.load(state, 0) < 0); // until it is thrown out
+  return 0;
+}
+
+// ---- events and output
 
 const events = fs.openSync(eventsPath, 'w');
-// What the code prints is in its pipe before it goes on: nothing piles up in here while a client is slow, and the
-// order of output and events is kept.
-for (const stream of [process.stdout, process.stderr]) stream._handle?.setBlocking?.(true);
-const drained = (stream) => new Promise((resolve) => stream.write('', resolve));
 function say(event) {
   const bytes = Buffer.from(JSON.stringify(event) + '\n');
+  const call = leaveCode();
   for (let at = 0; at < bytes.length; ) at += fs.writeSync(events, bytes, at, Math.min(kPieces, bytes.length - at));
+  if (call > 0) enterCode(call);
 }
+
+// What the code prints is in its pipe before it goes on: nothing piles up in here while a client is slow, the order of
+// output and events is kept, and there is nothing that an interrupt could leave half done.
+function printTo(fd, stream) {
+  stream._handle?.setBlocking?.(true);
+  stream.write = (what, encoding, done) => {
+    const bytes = typeof what === 'string' ? Buffer.from(what, typeof encoding === 'string' ? encoding : 'utf8') : what;
+    for (let at = 0; at < bytes.length; ) at += fs.writeSync(fd, bytes, at);
+    const told = typeof encoding === 'function' ? encoding : done;
+    if (told) process.nextTick(told);
+    return true;
+  };
+}
+printTo(1, process.stdout);
+printTo(2, process.stderr);
 
 // ---- from source to one async function
 
@@ -211,8 +240,8 @@ function bundle(value) {
 
 // ---- running
 
-let interrupt = null;
-process.on('SIGINT', () => interrupt?.());
+// The signal is for what the code has started.
+const heedless = () => {};
 process.on('uncaughtException', (error) => process.stderr.write(`Uncaught ${inspect(error)}\n`));
 process.on('unhandledRejection', (error) => process.stderr.write(`Unhandled rejection: ${inspect(error)}\n`));
 
@@ -235,18 +264,7 @@ function interrupted() {
   return error;
 }
 
-let count = 0;
-async function run(code) {
-  const text = await prepare(code);
-  const script = new vm.Script(text, { filename: `code-${++count}.js`, importModuleDynamically: (name) => importFrom(name) });
-  const stopped = new Promise((_, reject) => (interrupt = () => reject(interrupted())));
-  stopped.catch(() => {});
-  const running = script.runInThisContext({ breakOnSigint: true });
-  return await Promise.race([running, stopped]);
-}
-
 function failure(error) {
-  if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') error = interrupted();
   if (error instanceof Error || (error && typeof error === 'object' && 'stack' in error)) {
     const name = String(error.name ?? 'Error');
     // What lies below the code in the stack is this program.
@@ -256,30 +274,75 @@ function failure(error) {
   return { name: 'Error', value: inspect(error), traceback: inspect(error) };
 }
 
-async function handle(command) {
-  setVariables(command);
-  try {
-    const outcome = await run(command.code);
-    if (outcome && outcome.value !== undefined) say({ result: bundle(outcome.value), main: true });
-  } catch (error) {
-    say({ error: failure(error) });
-  } finally {
-    interrupt = null;
-    takeBack(command);
-  }
-  await Promise.all([drained(process.stdout), drained(process.stderr)]);
-  say({ done: true });
+let current = null; // the call that runs
+let count = 0;
+let unwanted = 0; // the last call that was interrupted
+const waiting = [];
+
+// In the code's turn, since values may have code of their own that shows them.
+function shown(outcome) {
+  return outcome && outcome.value !== undefined ? { result: bundle(outcome.value), main: true } : null;
 }
+
+async function run(call) {
+  const text = await prepare(call.command.code);
+  const script = new vm.Script(text, { filename: `code-${call.number}.js`, importModuleDynamically: (name) => importFrom(name) });
+  if (call.ended) return null;
+  enterCode(call.number);
+  try {
+    return shown(await script.runInThisContext());
+  } catch (error) {
+    return { error: failure(error) };
+  }
+}
+
+// Once for each call. What the code has begun may go on beside later calls: JavaScript cannot end what waits.
+function end(call, event) {
+  if (call.ended) return;
+  leaveCode();
+  call.ended = true;
+  if (event) say(event);
+  takeBack(call.command);
+  Atomics.store(state, 1, call.number);
+  say({ done: true });
+  current = null;
+  next();
+}
+
+function next() {
+  if (current !== null || waiting.length === 0) return;
+  const call = { number: ++count, command: waiting.shift(), ended: false };
+  current = call;
+  if (!process.listeners('SIGINT').includes(heedless)) process.on('SIGINT', heedless);
+  setVariables(call.command);
+  if (unwanted === call.number) {
+    end(call, { error: failure(interrupted()) });
+    return;
+  }
+  run(call).then(
+    (event) => end(call, event),
+    (error) => end(call, { error: failure(error) }),
+  );
+}
+
+const interrupts = new Worker(new URL('node_interrupts.mjs', import.meta.url), {
+  workerData: { state: shared, interrupts: interruptsPath },
+  resourceLimits: { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 16 },
+});
+interrupts.on('message', (number) => {
+  unwanted = number;
+  if (current?.number === number) end(current, { error: failure(interrupted()) });
+});
+interrupts.unref();
 
 const commandsPipe = fs.openSync(commandsPath, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
 const commands = new net.Socket({ fd: commandsPipe, readable: true, writable: false });
 let pending = Buffer.alloc(0);
-let chain = Promise.resolve();
 commands.on('data', (block) => {
   pending = Buffer.concat([pending, block]);
-  for (let end; (end = pending.indexOf(10)) >= 0; pending = pending.subarray(end + 1)) {
-    const command = JSON.parse(pending.subarray(0, end).toString());
-    chain = chain.then(() => handle(command));
-  }
+  for (let end; (end = pending.indexOf(10)) >= 0; pending = pending.subarray(end + 1))
+    waiting.push(JSON.parse(pending.subarray(0, end).toString()));
+  next();
 });
+process.on('SIGINT', heedless);
 say({ ready: true });
