@@ -23,6 +23,7 @@ enum Flag : int {
   kGuestd,
   kRunsc,
   kMicrovmEmulation,
+  kEvictPaused,
   kEgressPort,
   kReadySlots,
   kReadyDisks,
@@ -43,6 +44,7 @@ constexpr option kFlags[] = {
     {"guestd", required_argument, nullptr, kGuestd},
     {"runsc", required_argument, nullptr, kRunsc},
     {"microvm-emulation", no_argument, nullptr, kMicrovmEmulation},
+    {"evict-paused", no_argument, nullptr, kEvictPaused},
     {"egress-port", required_argument, nullptr, kEgressPort},
     {"ready-slots", required_argument, nullptr, kReadySlots},
     {"ready-disks", required_argument, nullptr, kReadyDisks},
@@ -88,6 +90,7 @@ Result<void> apply(Options& options, int flag) {
     case kGuestd: options.guestd = optarg; break;
     case kRunsc: options.runsc = optarg; break;
     case kMicrovmEmulation: options.microvm_emulation = true; break;
+    case kEvictPaused: options.evict_paused = true; break;
     case kEgressPort: {
       TRY(std::uint32_t port, number("egress-port", optarg, 1, 65535));
       options.egress_port = static_cast<std::uint16_t>(port);
@@ -150,6 +153,7 @@ Runs as root in the foreground; sandboxes outlive it and are taken over by the n
   --guestd PATH       the guest daemon's program (default: atoll-guestd beside this one)
   --runsc PATH        gVisor's program, for the gvisor tier (default: found in PATH); none: do without
   --microvm-emulation where KVM does not work, emulate the processors of the microvm tier: slow, and reported
+  --evict-paused      take the memory of paused sandboxes to the host's swap; refused where there is none
   --egress-port N     where atoll-gateway listens: all TCP and all DNS of sandboxes is redirected to it, the
                       rest is refused (default: no gateway, address rules alone decide)
   --ready-slots N     slots to keep ready (default 8)

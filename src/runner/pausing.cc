@@ -103,9 +103,16 @@ Result<void> Service::freeze(Sandbox& sandbox, Driver& driver) {
   FAULT("runner.pause.after_record");
   Result<void> paused = driver.pause(running_of(sandbox));
   FAULT("runner.pause.after_freeze");
+  if (paused.ok() && parts_.evictor != nullptr) parts_.evictor->add(sandbox.id);
   if (paused.ok()) return paused;
   TRY_VOID(set_rest(sandbox, wire::Rest::kRuns));
   return paused;
+}
+
+// What stands still in RAM goes on, with all of its memory.
+Result<void> Service::wake(Sandbox& sandbox, Driver& driver) {
+  if (parts_.evictor != nullptr) parts_.evictor->wake(sandbox.id);
+  return driver.resume(running_of(sandbox));
 }
 
 // That memory cannot be in files now is no reason to stay awake; the reply says why it is not.
@@ -224,7 +231,7 @@ Result<void> Service::thaw(Sandbox& sandbox, const wire::StartRequest& request, 
   sandbox.record = changed;
   sandbox.generation = request.generation;
   sandbox.not_saved.reset();
-  TRY_VOID(driver.resume(running_of(sandbox)));
+  TRY_VOID(wake(sandbox, driver));
   FAULT("runner.resume.after_thaw");
   return success();
 }

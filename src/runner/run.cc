@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "runner/container/driver.h"
 #include "runner/container/profile.h"
+#include "runner/evictor.h"
 #include "runner/gvisor/check.h"
 #include "runner/gvisor/driver.h"
 #include "runner/host.h"
@@ -136,16 +137,40 @@ void judge_tiers(Service& service, const model::HostFeatures& host) {
   }
 }
 
+// None where the operator does not want one.
+Result<std::unique_ptr<Evictor>> make_evictor(const Options& options, const sys::Cgroups& cgroups) {
+  if (!options.evict_paused) return std::unique_ptr<Evictor>();
+  TRY(std::string swaps, sys::read_file("/proc/swaps"));
+  if (!has_swap(swaps)) {
+    return make_error(Code::kUnavailable, "--evict-paused: this host has no swap")
+        .with_hint("give it some, better zram (swapon(8), zramctl(8)), or do without the flag");
+  }
+  if (!cgroups.has_reclaim()) {
+    return make_error(Code::kUnavailable, "--evict-paused: this kernel does not take memory of a cgroup back")
+        .with_hint("Linux 5.19 for cgroup version 2; accounting of swap (swapaccount=1) for version 1");
+  }
+  return std::make_unique<Evictor>(cgroups);
+}
+
 struct Programs {
   sys::Fd guestd;
   Result<sys::Fd> runsc;  // or why there is none
 };
+
+// With what has been taken over.
+Result<void> start_stores(const Options& options, const std::set<std::string>& kept, SnapshotStore& snapshots,
+                          DiskPool& disks, SlotPool& slots) {
+  TRY_VOID(snapshots.sweep());
+  TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
+  return slots.start(options.ready_slots);
+}
 
 Result<void> serve(const Options& options, const Account& account, Launcher& launcher,
                    const Programs& programs, model::HostFeatures& host, int landlock_abi) {
   TRY_VOID(sys::enter_private_mount_namespace());
   Result<sys::Cgroups> cgroups = sys::Cgroups::open(options.instance);
   if (!cgroups.ok()) return std::move(cgroups).error().context("cgroups");
+  TRY(std::unique_ptr<Evictor> evictor, make_evictor(options, *cgroups));
   TemplateCache templates(options.data_dir + "/templates", options.run_dir + "/builds");
   RecordStore records(options.run_dir + "/sandboxes");
   RecordStore stored(options.data_dir + "/stored", sys::Durable::kYes);
@@ -177,11 +202,10 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
                    memories,
                    stored,
                    {&driver, &gvisor, &microvm},
+                   evictor.get(),
                    landlock_abi});
   TRY(std::set<std::string> kept, service.take_over());
-  TRY_VOID(snapshots.sweep());
-  TRY_VOID(disks.start(kept, options.disk_bytes, options.ready_disks));
-  TRY_VOID(slots.start(options.ready_slots));
+  TRY_VOID(start_stores(options, kept, snapshots, disks, slots));
   note_machine(host, mounted);
   judge_tiers(service, host);
   if (model::obstacle(host, model::Tier::kMicrovm).empty()) {

@@ -380,6 +380,7 @@ Result<void> Service::end(Sandbox& sandbox) {
 Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   const std::string& id = sandbox.id;
   Driver* driver = driver_of(sandbox.record.tier);
+  if (parts_.evictor != nullptr) parts_.evictor->wake(sandbox.id);
   if (driver != nullptr) TRY_VOID(driver->stop(running_of(sandbox)));
   sandbox.oom_kills = parts_.cgroups.oom_kills(id);
   TRY_VOID(parts_.cgroups.remove(id, kRemoveWait));

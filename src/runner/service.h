@@ -21,6 +21,7 @@
 #include "model/runner_protocol.h"
 #include "runner/disks.h"
 #include "runner/driver.h"
+#include "runner/evictor.h"
 #include "runner/firewall.h"
 #include "runner/launcher.h"
 #include "runner/records.h"
@@ -42,6 +43,7 @@ struct Parts {
   MemoryStore& memories;
   RecordStore& stored;  // of sandboxes that rest on disk: these outlive the machine
   std::vector<Driver*> drivers;
+  Evictor* evictor = nullptr;  // none: memory of those that rest stays in RAM
   int landlock_abi = 0;
 };
 
@@ -148,6 +150,7 @@ class Service {
   // pausing.cc
   Result<void> pause_sandbox(const model::wire::PauseRequest& request, model::wire::PauseReply& reply);
   Result<void> freeze(Sandbox& sandbox, Driver& driver);
+  Result<void> wake(Sandbox& sandbox, Driver& driver);
   Result<void> save(Sandbox& sandbox, Driver& driver);
   Result<void> save_or_freeze(Sandbox& sandbox, Driver& driver);
   static void fill(model::wire::PauseReply& reply, const Sandbox& sandbox);

@@ -60,9 +60,11 @@ Result<void> Service::take_over_rest(Sandbox& sandbox) {
   Driver* driver = driver_of(sandbox.record.tier);
   if (sandbox.record.rest == Rest::kSaving) return take_over_saving(sandbox, driver);
   if (sandbox.ended || driver == nullptr || !driver->capabilities().pause) return success();
-  Running running = running_of(sandbox);
-  bool frozen = sandbox.record.rest == model::wire::Rest::kFrozen;
-  return frozen ? driver->pause(running) : driver->resume(running);
+  TRY_VOID(parts_.cgroups.end_reclaim(sandbox.id));
+  if (sandbox.record.rest != Rest::kFrozen) return driver->resume(running_of(sandbox));
+  TRY_VOID(driver->pause(running_of(sandbox)));
+  if (parts_.evictor != nullptr) parts_.evictor->add(sandbox.id);
+  return success();
 }
 
 // With its files whole it is finished. Else it goes on where it stands, and whoever asked asks again.

@@ -315,6 +315,42 @@ Result<void> Cgroups::set_frozen(const std::string& name, bool frozen, Millis ti
   return success();
 }
 
+bool Cgroups::has_reclaim() const {
+  std::string needed = file("memory", "", "memory.memsw.limit_in_bytes", "memory.reclaim");
+  return ::access(needed.c_str(), W_OK) == 0;
+}
+
+// KERNEL: version 2 has a file for it (cgroup-v2.rst, "memory.reclaim"), whose write fails with EAGAIN when
+// less went; the limit of swap, which is 0 (set_limits), is lifted meanwhile. On version 1 a limit below the
+// usage makes the kernel take what is above it, EBUSY when less went (cgroup-v1/memory.rst); that of memory
+// and swap together stays, since it counts the same before and after.
+Result<std::uint64_t> Cgroups::reclaim(const std::string& name, std::uint64_t bytes) const {
+  std::string usage = file("memory", name, "memory.usage_in_bytes", "memory.current");
+  std::uint64_t before = number_in(usage), wanted = std::min(bytes, before);
+  if (wanted == 0) return std::uint64_t{0};
+  Result<void> asked = success();
+  if (mode_ == CgroupMode::kVersion2) {
+    TRY_VOID(write_file(file("memory", name, "", "memory.swap.max"), "max"));
+    asked = write_file(file("memory", name, "", "memory.reclaim"), fmt::format("{}", wanted));
+  } else {
+    asked = write_file(file("memory", name, "memory.limit_in_bytes", ""), fmt::format("{}", before - wanted));
+  }
+  bool less = !asked.ok() && (asked.error().sys_errno() == EAGAIN || asked.error().sys_errno() == EBUSY);
+  if (!asked.ok() && !less) return std::move(asked).error();
+  std::uint64_t after = number_in(usage);
+  return before > after ? before - after : std::uint64_t{0};
+}
+
+Result<void> Cgroups::end_reclaim(const std::string& name) const {
+  if (!has_reclaim()) return success();
+  if (mode_ == CgroupMode::kVersion2) {
+    std::string swap = file("memory", name, "", "memory.swap.max");
+    return ::access(swap.c_str(), W_OK) == 0 ? write_file(swap, "0") : success();
+  }
+  TRY(std::string whole, read_file(file("memory", name, "memory.memsw.limit_in_bytes", "")));
+  return write_file(file("memory", name, "memory.limit_in_bytes", ""), whole);
+}
+
 Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {
   Steady::time_point until = Steady::now() + timeout;
   for (const Hierarchy& hierarchy : hierarchies_) {

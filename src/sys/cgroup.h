@@ -76,6 +76,13 @@ class Cgroups {
   // Takes threads of the kernel out of the group, which would never stand still with it (KVM makes one for
   // each machine).
   void release_kernel_threads(const std::string& name) const;
+  // Takes up to `bytes` of the group's memory out of RAM, to swap where it is of no file, and says how much
+  // went; 0 where no more goes. Blocks while it is written. For groups whose members stand still: until
+  // end_reclaim() their limits are others, so that a member that runs might be killed for want of memory.
+  Result<std::uint64_t> reclaim(const std::string& name, std::uint64_t bytes) const;
+  // Makes the limits whole again, also those that an earlier process left; always right.
+  Result<void> end_reclaim(const std::string& name) const;
+  bool has_reclaim() const;  // version 1 with accounting of swap, or version 2 of Linux 5.19
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
   // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is

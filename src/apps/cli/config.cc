@@ -97,6 +97,7 @@ const std::map<std::string, Key>& keys() {
       {"pool.ready", number_key(&Config::ready_sandboxes)},
       {"templates.base", flag_key(&Config::base_template)},
       {"microvm.emulation", flag_key(&Config::microvm_emulation)},
+      {"pause.evict", flag_key(&Config::evict_paused)},
       {"gateway.enabled", flag_key(&Config::gateway)},
       {"gateway.rules", text_key(&Config::gateway_rules)},
       {"gateway.port", number_key(&Config::gateway_port)},

@@ -100,6 +100,8 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
   app.add_flag("--microvm-emulation", options.microvm_emulation,
                "where KVM does not work, emulate the processors of the microvm tier");
+  app.add_flag("--evict-paused", options.evict_paused,
+               "take the memory of paused sandboxes to the host's swap");
   app.add_flag("--gateway", options.gateway, "send everything that leaves sandboxes through atoll-gateway");
   app.add_option("--gateway-port", options.gateway_port, "port of the gateway on this host (default: 7401)")
       ->type_name("PORT")
@@ -129,6 +131,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   if (options.microvm_emulation) config.microvm_emulation = true;
+  if (options.evict_paused) config.evict_paused = true;
   if (options.gateway) config.gateway = true;
   if (!options.gateway_rules.empty()) config.gateway_rules = options.gateway_rules;
   if (options.gateway_port >= 0) config.gateway_port = static_cast<std::uint32_t>(options.gateway_port);
@@ -160,6 +163,7 @@ std::vector<std::string> config_flags(const Config& config) {
                                  config.default_isolation};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
+  if (config.evict_paused) flags.push_back("--evict-paused");
   if (config.gateway) flags.push_back("--gateway");
   if (!config.gateway_rules.empty()) flags.insert(flags.end(), {"--gateway-rules", config.gateway_rules});
   flags.insert(flags.end(), {"--gateway-port", fmt::format("{}", config.gateway_port)});
@@ -239,6 +243,7 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                       "--slot-count",   fmt::format("{}", config.slot_count),
                       "--guestd",       guestd};
   if (config.microvm_emulation) runner.arguments.push_back("--microvm-emulation");
+  if (config.evict_paused) runner.arguments.push_back("--evict-paused");
   std::string port = fmt::format("{}", config.gateway_port);
   if (config.gateway) runner.arguments.insert(runner.arguments.end(), {"--egress-port", port});
   // Control starts as root, binds its port, and becomes the user by itself.

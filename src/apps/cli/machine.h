@@ -20,6 +20,7 @@ struct MachineOptions {
   std::vector<std::string> listen;
   int slot_first = -1, slot_count = -1, ready = -1;
   bool microvm_emulation = false;
+  bool evict_paused = false;
   bool gateway = false;
   int gateway_port = -1;
 };

@@ -56,6 +56,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.domain = "two.example";
   config.slot_first = 7;
   config.microvm_emulation = true;
+  config.evict_paused = true;
   config.gateway = true;
   config.gateway_port = 7499;
   config.gateway_rules = "/etc/atoll/rules.json";
@@ -85,6 +86,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->slot_first, config.slot_first);
   EXPECT_EQ(again->default_isolation, config.default_isolation);
   EXPECT_TRUE(again->microvm_emulation);
+  EXPECT_TRUE(again->evict_paused);
   EXPECT_TRUE(again->gateway);
   EXPECT_EQ(again->gateway_port, 7499u);
   EXPECT_EQ(again->gateway_rules, config.gateway_rules);
