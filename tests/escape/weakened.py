@@ -9,8 +9,10 @@ the list is right is checked, too.
 import ctypes
 import os
 import re
+import shutil
 import signal
 import stat
+import tempfile
 
 import kernel
 from api import wait_until
@@ -133,8 +135,9 @@ def own_group(shop):
 
 
 def bigger_disk(shop):
-    folder = shop.world.folder + "-disk"
-    os.makedirs(folder, exist_ok=True)
+    # Not in /tmp: on Debian 13 that is memory, and what is written there would count against the sandbox.
+    folder = tempfile.mkdtemp(prefix="atoll-escape-disk-", dir="/var/tmp")
+    shop.later(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.chmod(folder, 0o777)
     mount_into(shop.guest, folder, "/var/tmp")
 
