@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Real processes, started through the API.
+#include <sys/syscall.h>
+
 #include <csignal>
 
 #include "base/text.h"
@@ -74,9 +76,11 @@ class GuestProcess : public GuestFixture {
   }
 };
 
-// A script of python3 without network; what it prints.
+// A script of python3: what sockets it can make, and which of the calls in its arguments are refused with
+// EACCES, which none of them says by itself to such arguments.
 constexpr char kSockets[] = R"py(
-import os, socket
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
 def tries(what):
     try: what(); return 'made'
     except OSError as e: return e.strerror
@@ -86,19 +90,23 @@ print(tries(lambda: socket.socket(socket.AF_UNIX)))
 print(tries(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)))
 print(tries(lambda: socket.socketpair()))
 print(os.system("python3 -c 'import socket; socket.socket()' 2>/dev/null") != 0)
+print(sum(libc.syscall(int(n), -1, -1, -1, -1, -1, -1) == -1 and ctypes.get_errno() == 13 for n in sys.argv[1:]))
 )py";
 
 TEST_F(GuestProcess, ACommandWithoutNetworkMakesNoSocketNorDoesAnythingItStarts) {
   auto message = [](const char* word) {
-    json::object process{{"cmd", "python3"}, {"args", {"-c", kSockets}}};
+    json::array arguments{"-c", kSockets};
+    for (int call : {SYS_io_uring_setup, SYS_ptrace, SYS_process_vm_writev, SYS_pidfd_getfd})
+      arguments.emplace_back(std::to_string(call));
+    json::object process{{"cmd", "python3"}, {"args", arguments}};
     if (word != nullptr) process["envs"] = {{"ATOLL_NETWORK", word}};
     return json::serialize(json::object{{"process", process}, {"stdin", false}});
   };
   Told told = run(message("none"));
   const std::string no = "Permission denied\n";
-  EXPECT_EQ(told.out, no + no + no + no + "made\nTrue\n") << told.err;
+  EXPECT_EQ(told.out, no + no + no + no + "made\nTrue\n4\n") << told.err;
   told = run(message(nullptr));
-  EXPECT_EQ(told.out, "made\nmade\nmade\nmade\nmade\nFalse\n") << told.err;
+  EXPECT_EQ(told.out, "made\nmade\nmade\nmade\nmade\nFalse\n0\n") << told.err;
   told = run(message("some"));
   EXPECT_EQ(text(told.error, "code"), "invalid_argument");
   EXPECT_EQ(told.pid, 0);
