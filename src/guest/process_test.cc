@@ -90,7 +90,8 @@ print(tries(lambda: socket.socket(socket.AF_UNIX)))
 print(tries(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)))
 print(tries(lambda: socket.socketpair()))
 print(os.system("python3 -c 'import socket; socket.socket()' 2>/dev/null") != 0)
-print(sum(libc.syscall(int(n), -1, -1, -1, -1, -1, -1) == -1 and ctypes.get_errno() == 13 for n in sys.argv[1:]))
+refused = lambda n: libc.syscall(n, -1, -1, -1, -1, -1, -1) == -1 and ctypes.get_errno() == 13
+print(sum(refused(int(n)) for n in sys.argv[1:]))
 )py";
 
 TEST_F(GuestProcess, ACommandWithoutNetworkMakesNoSocketNorDoesAnythingItStarts) {

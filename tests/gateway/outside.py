@@ -76,7 +76,10 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.send_header("set-cookie", "session=1")
         self.send_header("content-length", str(len(text)))
         self.end_headers()
-        if self.command != "HEAD":
+        if self.path == "/held":  # half of an answer, until the other side goes
+            self.wfile.write(text[: len(text) // 2])
+            self.rfile.read(1)
+        elif self.command != "HEAD":
             self.wfile.write(text)
 
     def chunks(self):

@@ -62,6 +62,28 @@ def rules_of_tenant_and_template_bind_sandboxes_at_once(stage):
 
 
 @check
+def a_request_under_way_is_judged_by_changed_rules(stage):
+    tenant = stage.api.call("GET", "/v1/tenants").json()["tenants"][0]["name"]
+    sandbox = stage.open()
+    sandbox.background("curl -sSN http://allowed.example.com/held >/tmp/held; touch /tmp/held-over")
+
+    def began():
+        held = sandbox.read("/tmp/held")
+        return held.status == 200 and held.body
+
+    try:
+        stage.until(began, "the first half of the answer")
+        rule = {"id": "other", "action": "deny", "hosts": ["allowed.example.com"], "paths": ["/another"]}
+        expect(set_rules(stage, "tenant", tenant, rule).status == 200, "a rule that is not about it")
+        expect(sandbox.read("/tmp/held-over").status == 404, "it was cut for no reason")
+        rule["paths"].append("/held")
+        expect(set_rules(stage, "tenant", tenant, rule).status == 200, "a rule that is about it")
+        stage.until(lambda: sandbox.read("/tmp/held-over").status == 200, "its end")
+    finally:
+        stage.api.call("DELETE", f"/v1/policies/tenant/{tenant}")
+
+
+@check
 def rules_of_the_operator_follow_their_file(stage):
     sandbox, url = stage.open(), "http://allowed.example.com/"
 
