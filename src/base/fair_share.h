@@ -38,7 +38,7 @@ class FairShare {
   std::shared_ptr<State> state_;
 };
 
-class FairShare::Part {
+class FairShare::Part {  // given to a holder, until it goes
  public:
   Part(Part&& other) noexcept = default;
   Part& operator=(Part&& other) noexcept;
