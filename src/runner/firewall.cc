@@ -18,27 +18,39 @@ namespace {
 constexpr int kFlowsPerSlot = 4096;
 constexpr int kNewFlowsPerSecond = 500;
 constexpr int kNewFlowsBurst = 1000;
+constexpr int kToldPerSecond = 100;  // refusals that are answered by ICMP, of each slot
 constexpr std::string_view kHostAddresses = "100.64.0.0/12";  // of host_address()
 constexpr std::string_view kAliases = "100.80.0.0/12";        // of alias_address()
 
-// Priorities: before connection tracking (raw), and just before the host's own filter chains. An accept here
+// Priorities: before connection tracking, and just before the host's own filter chains. An accept here
 // does not overrule a drop there: each base chain has its say. `early` and `home` rewrite addresses without
 // connection tracking, before and after it, so that all else sees one address per sandbox. An ICMP error that
 // comes back still quotes that address, and means nothing inside: so the largest TCP segment is set from the
 // route.
+//
+// KERNEL: connection tracking puts fragments together (priority -400) before chains at `raw` (-300), by
+// addresses and number alone, so that pieces of two sandboxes with one address would become one packet.
+// Hence `early` stands before it (NF_IP_PRI_RAW_BEFORE_DEFRAG).
+//
+// To the host's ends of links only answers go out as they are, since the host's own connections to sandboxes
+// lead to the address inside. No route leads back to that address: what the host said to it would leave by
+// the default route, with what it quotes. So all that may be refused with an answer has its alias, and what
+// has not is dropped.
 constexpr std::string_view kChains = R"(
   chain early {{
-    type filter hook prerouting priority raw; policy accept;
+    type filter hook prerouting priority raw - 150; policy accept;
     iifname != @slots return
     meta nfproto != ipv4 drop
     ip saddr != {inside} counter name spoofed drop
     ct original zone set iifname map @zones
-    ip daddr != {hosts} ip saddr set iifname map @aliases
+    ip daddr {hosts} tcp flags & (syn | ack) != syn return
+    ip saddr set iifname map @aliases
   }}
   chain to_host {{
     type filter hook input priority filter - 10; policy accept;
     iifname != @slots goto strangers
     ct direction reply ct state established accept
+    ip saddr {inside} drop
 {redirected}    goto refuse
   }}
   chain strangers {{
@@ -63,7 +75,11 @@ constexpr std::string_view kChains = R"(
   chain refuse {{
     counter name refused
     meta l4proto tcp reject with tcp reset
-    limit rate 100/second reject with icmpx admin-prohibited
+    update @told {{ iifname limit rate {told}/second burst {told} packets }} goto told
+    drop
+  }}
+  chain told {{
+    reject with icmpx admin-prohibited
     drop
   }}
   chain leave {{
@@ -77,9 +93,9 @@ constexpr std::string_view kChains = R"(
 )";
 
 // Each slot's share of flows: many, but not all.
-constexpr std::string_view kBounds =
-R"(  ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
-  ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
+constexpr std::string_view kBounds = R"(
+    ct state new update @rate {{ iifname limit rate over {rate}/second burst {burst} packets }} goto refuse
+    ct state new add @flows {{ iifname ct count over {flows} }} goto refuse
 )";
 
 // Without a gateway: address rules decide here.
@@ -227,6 +243,7 @@ std::string Firewall::table() const {
   text += fmt::format("  set allow {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(allow));
   text += fmt::format("  set deny {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(deny));
   text += fmt::format("  set rate {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
+  text += fmt::format("  set told {{ type ifname; size {}; flags dynamic; timeout 60s; }}\n", kMaxSlots);
   text += fmt::format("  set flows {{ type ifname; size {}; flags dynamic; }}\n", kMaxSlots);
   return text + chains() + "}\n";
 }
@@ -239,7 +256,7 @@ std::string Firewall::chains() const {
   std::string strangers = gateway ? fmt::format(kStrangers, fmt::arg("port", egress_port_)) : "";
   std::string text =
       fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
-                  fmt::arg("aliases", kAliases), fmt::arg("bounds", bounds),
+                  fmt::arg("aliases", kAliases), fmt::arg("bounds", bounds), fmt::arg("told", kToldPerSecond),
                   fmt::arg("judgement", gateway ? kNamedUdp : kByAddress), fmt::arg("redirected", redirected),
                   fmt::arg("stranger_rules", strangers));
   if (!gateway) return text;
