@@ -12,6 +12,11 @@ namespace {
 constexpr std::string_view kPlaceholderStart = "${e2b.";
 constexpr std::string_view kSecretStart = "${e2b.secrets.";
 
+vault::BindingRequest binding_facts(const Inbound& in, bool secure, const http::RequestHead& request) {
+  return {in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
+          in.dialled.port,    secure,         request.method,          request.path()};
+}
+
 Error unusable(std::string_view name, std::string_view why) {
   return make_error(Code::kDenied, "the credential {} of this host cannot be used: {}", name, why)
       .with_word("credential_unusable")
@@ -55,13 +60,15 @@ void append(vault::Changes& to, vault::Changes from) {
 
 }  // namespace
 
+bool paths_matter(Parts& parts, const Inbound& in, bool secure, const http::RequestHead& request) {
+  return vault::paths_matter(parts.vault.bindings(), binding_facts(in, secure, request));
+}
+
 Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const Inbound& in, bool secure,
                                                            const http::RequestHead& request,
                                                            const policy::RequestDecision& decision) {
   std::vector<vault::CredentialPtr> out;
-  std::string_view path = request.path();
-  vault::BindingRequest facts{in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
-                              in.dialled.port,    secure,         request.method,          path};
+  vault::BindingRequest facts = binding_facts(in, secure, request);
   std::vector<const vault::Binding*> found = vault::find(parts.vault.bindings(), facts);
   for (const vault::Binding* binding : found) {
     if (binding->by_placeholder) continue;

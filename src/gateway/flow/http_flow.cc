@@ -238,8 +238,9 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
   CO_TRY(run.injection, make_injection(parts_, run.in, origin_.secure, std::move(credentials),
                                        std::move(tokens), decision.set_headers, std::move(digest), named));
   run.sending.injected = run.injection.header_names();
+  bool as_spelled = run.injection.empty() || !paths_matter(parts_, run.in, origin_.secure, request);
   RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
-                     run.injection.empty()};
+                     as_spelled};
   CO_TRY(run.request, prepare_request(request, rules));
   token::remove_tokens(run.request.headers);
   CO_TRY_VOID(vault::inject(run.request, run.injection.changes));

@@ -20,7 +20,7 @@ struct RequestRules {
   bool read_answer = false;
   std::span<const std::string> injected;  // lower-case names of headers that a binding sets
   // Let a path pass that servers read in different ways. For hosts where nothing hangs on the path: no rule
-  // names one, no credential goes in.
+  // names one, no credential is for a part of its paths only.
   bool as_spelled = false;
 };
 

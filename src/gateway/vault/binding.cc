@@ -163,4 +163,11 @@ bool is_brokered(const std::vector<Binding>& all, const BindingRequest& request)
   });
 }
 
+bool paths_matter(const std::vector<Binding>& all, const BindingRequest& request) {
+  return std::any_of(all.begin(), all.end(), [&request](const Binding& binding) {
+    return sandbox_matches(binding, request) && binding.host.matches(request.host) &&
+           binding.path_prefix != "/";
+  });
+}
+
 }  // namespace atl::gateway::vault

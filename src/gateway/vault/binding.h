@@ -73,4 +73,8 @@ std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingR
 // then be opened wherever it goes: what stays closed could carry a placeholder out unseen.
 bool is_brokered(const std::vector<Binding>& all, const BindingRequest& request);
 
+// True when a credential for this host is for a part of its paths only. Then a path that servers read in
+// different ways must not go there with any other credential: one of the readings may belong to the first.
+bool paths_matter(const std::vector<Binding>& all, const BindingRequest& request);
+
 }  // namespace atl::gateway::vault

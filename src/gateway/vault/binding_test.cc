@@ -116,6 +116,20 @@ TEST(Binding, Report66_AHostWithACredentialIsOpenedAtEveryPort) {
   EXPECT_EQ(found(all, {.port = 8443}), "");
 }
 
+TEST(Binding, PathsMatterWhereACredentialIsForAPartOfThem) {
+  // npm asks for "@scope%2fname": with a credential for the whole host that must go through.
+  std::vector<Binding> all{binding({{"host", "whole.example.com"}}, "a"),
+                           binding({{"host", "parts.example.com"}}, "b"),
+                           binding({{"host", "parts.example.com"}, {"path", "/admin"}}, "c")};
+  auto matter = [&all](const Ask& ask) {
+    return with(ask, [&all](const BindingRequest& request) { return paths_matter(all, request); });
+  };
+  EXPECT_FALSE(matter({.host = "whole.example.com", .path = "/x/../admin"}));
+  EXPECT_TRUE(matter({.host = "parts.example.com", .path = "/x/../admin"}));
+  EXPECT_TRUE(matter({.host = "parts.example.com", .port = 8443}));
+  EXPECT_FALSE(matter({.host = "parts.example.com", .tenant = "t2"}));
+}
+
 TEST(Binding, Report73_NoHostOfTheCallersChoiceGetsAKey) {
   // BerriAI/litellm#24952: `api_base` of the caller sent the stored key anywhere. A binding must name its
   // host.
