@@ -3,6 +3,8 @@
 
     python3 tests/gateway/gateway.py [--programs DIR] [--tier TIER] [--only WORD] [--keep]
 
+In other tiers than `container` it makes a part of the checks. The word "matrix" stands for the attempts of matrix.py.
+
 Needs root. Everything happens in network and mount namespaces of its own. The last line is "N passed, N failed, N skipped".
 """
 import argparse
@@ -17,20 +19,30 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
 
+import hostile  # noqa: E402
+import tools  # noqa: E402
 import world as ground  # noqa: E402
+from api import ApiError  # noqa: E402
 from instance import Instance  # noqa: E402
+from matrix import Matrix  # noqa: E402
 from outside import GREETER_PORT, Outside  # noqa: E402
 
 import rules  # noqa: E402
 from expecting import Failed, expect  # noqa: E402
 
-CHECKS = []
+CHECKS, EVERYWHERE = [], set()
 ALL = "0.0.0.0/0"
 
 
 def check(function):
     CHECKS.append(function)
     return function
+
+
+def check_in_each_tier(function):
+    """Also with --tier: that the redirection, the refusals and the credentials are the same there."""
+    EVERYWHERE.add(function)
+    return check(function)
 
 
 class Stage:
@@ -41,6 +53,7 @@ class Stage:
         self.folder = tempfile.mkdtemp(prefix="atoll-gateway-")
         self.outside = Outside(self.folder)
         self.sandboxes = {}
+        self.more_passed = 0  # parts of checks that count by themselves
 
     def start(self):
         self.outside.start()
@@ -62,13 +75,25 @@ class Stage:
     def sandbox(self, kind, **network):
         """The sandbox of this kind, made when it is first asked for."""
         if kind not in self.sandboxes:
-            fields = {"network": network} if network else {}
-            if self.options.tier != "container":
-                fields["isolation"] = self.options.tier
-            made = self.api.create(timeout_s=900, **fields)
+            made = self.create(**({"network": network} if network else {}))
             made.write("/tmp/ca.pem", self.ca)
             self.sandboxes[kind] = made
         return self.sandboxes[kind]
+
+    def create(self, **fields):
+        """A sandbox of the tier that is tested."""
+        if self.options.tier != "container":
+            fields["isolation"] = self.options.tier
+        return self.api.create(timeout_s=900, request_timeout=120, **fields)
+
+    def missing(self):
+        """Why there can be no sandbox of the tier on this host now; None when there is one."""
+        try:
+            self.open()
+        except ApiError as error:
+            if error.status == 503 and b"isolation_unavailable" in error.body:
+                return json.loads(error.body)["message"]
+            raise
 
     def open(self):
         return self.sandbox("open")
@@ -109,7 +134,7 @@ class Stage:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@check
+@check_in_each_tier
 def open_reaches_http_by_name(stage):
     code, status, body = stage.curl(stage.open(), "http://allowed.example.com/hello?x=1")
     expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
@@ -117,7 +142,7 @@ def open_reaches_http_by_name(stage):
     expect(seen["path"] == "/hello?x=1" and seen["headers"]["host"] == "allowed.example.com", body)
 
 
-@check
+@check_in_each_tier
 def open_reaches_https_end_to_end(stage):
     code, status, body = stage.curl(stage.open(), "https://allowed.example.com/secure")
     expect((code, status) == (0, 200), f"curl {code}, HTTP {status}: {body}")
@@ -130,7 +155,7 @@ def open_reaches_addresses(stage):
     expect((code, status) == (0, 200), f"curl {code}, HTTP {status}")
 
 
-@check
+@check_in_each_tier
 def servers_that_speak_first_are_heard(stage):
     outcome = stage.open().run(
         "python3 -c \"import socket; s=socket.create_connection(('allowed.example.com', %d), 10); "
@@ -164,7 +189,7 @@ def closed_resolves_and_reaches_nothing(stage):
     expect(not stage.outside.since(mark), f"arrived outside: {stage.outside.since(mark)}")
 
 
-@check
+@check_in_each_tier
 def named_reaches_its_names_and_no_other(stage):
     for url in ("http://allowed.example.com/", "https://allowed.example.com/", "https://a.wild.example.com/"):
         code, status, body = stage.curl(stage.named(), url)
@@ -185,7 +210,7 @@ def refusals_come_at_once(stage):
     expect(time.monotonic() - started < 8, "refusals were slow")
 
 
-@check
+@check_in_each_tier
 def another_name_in_sni_or_host_is_refused(stage):
     mark = stage.outside.mark()
     sandbox = stage.named()
@@ -199,7 +224,7 @@ def another_name_in_sni_or_host_is_refused(stage):
     expect(not stage.outside.since(mark, "http"), f"arrived outside: {stage.outside.since(mark, 'http')}")
 
 
-@check
+@check_in_each_tier
 def explicit_proxy_is_the_same_pipeline(stage):
     proxy = ("-x", "http://169.254.0.22:3128")
     for url in ("http://allowed.example.com/", "https://allowed.example.com/"):
@@ -307,10 +332,10 @@ def make_credential(stage):
     stage.api.expect((201,), "POST", "/secrets", secret)
     stage.api.expect((201,), "POST", "/v1/bindings", {"secret": "api-key", "host": "api.example.com"})
     # Made after the binding: it trusts the authority with which its connections are opened.
-    stage.sandboxes["credential"] = stage.api.create(timeout_s=900)
+    stage.sandboxes["credential"] = stage.create()
 
 
-@check
+@check_in_each_tier
 def credential_is_put_in_on_the_way_out(stage):
     make_credential(stage)
     sandbox = stage.sandboxes["credential"]
@@ -346,18 +371,26 @@ def credential_goes_nowhere_else(stage):
 @check
 def tools_reach_a_brokered_host_without_configuration(stage):
     make_credential(stage)
-    sandbox = stage.sandboxes["credential"]
-    for name, command in (
-        ("curl", "curl -sS -m 20 https://api.example.com/t"),
-        ("python urllib", "python3 -c \"import urllib.request as u; print(u.urlopen('https://api.example.com/t').read())\""),
-        ("node fetch", "node -e \"fetch('https://api.example.com/t').then(r => r.text()).then(console.log)\""),
-        ("git", "git ls-remote https://api.example.com/t 2>&1; true"),
-    ):
-        mark = stage.outside.mark()
-        outcome = sandbox.run(command)
-        arrived = stage.outside.since(mark, "http")
-        expect(arrived, f"{name}: nothing arrived: {outcome.stdout} {outcome.stderr}")
-        expect(all(seen["headers"].get("x-api-key") == KEY for seen in arrived), f"{name}: {arrived}")
+    sandbox = stage.sandbox("tools", denyOut=[ALL], allowOut=["api.example.com"])
+    missing = tools.bring(sandbox)
+    expect(not missing, f"not installed here (tools/setup): {missing}")
+    wrong = tools.try_all(sandbox, stage.outside, "x-api-key", KEY)
+    expect(not wrong, "\n".join(wrong))
+
+
+@check
+def hostile_requests_have_one_meaning_or_none(stage):
+    make_credential(stage)
+    sandbox, mark = stage.sandbox("hostile", denyOut=[ALL], allowOut=[hostile.ALLOWED, hostile.BROKERED]), stage.outside.mark()
+    with open(hostile.__file__, "rb") as file:
+        sandbox.write("/tmp/hostile.py", file.read())
+    outcome = sandbox.run(["/usr/bin/python3", "/tmp/hostile.py", json.dumps({"run": "a1b2c3"})], timeout=120)
+    results = [json.loads(line) for line in outcome.stdout.splitlines()]
+    stage.curl(sandbox, "http://allowed.example.com/last")
+    stage.until(lambda: any(one["path"] == "/last" for one in stage.outside.since(mark, "http")), "the last request")
+    passed, wrong = hostile.judge(results, stage.outside.since(mark, "http"), KEY)
+    expect(not wrong, f"{passed} as they should be; {len(wrong)} not: " + "\n".join(wrong))
+    stage.more_passed += passed
 
 
 @check
@@ -458,7 +491,7 @@ def a_token_is_fetched_once_and_goes_out(stage):
     stage.api.expect((204,), "DELETE", "/secrets/tracker")
 
 
-@check
+@check_in_each_tier
 def refusals_are_events_of_the_sandbox(stage):
     sandbox = stage.named()
     stage.curl(sandbox, "https://11.0.0.20/")
@@ -498,11 +531,16 @@ def main():
     options.programs = os.path.abspath(options.programs)
     ground.enter_private_host()
     stage = Stage(options)
-    passed = failed = 0
+    passed = failed = skipped = 0
+    whole = options.tier == "container"
     try:
         stage.start()
+        missing = None if whole else stage.missing()
+        if missing:
+            print(f"SKIPPED the gateway in {options.tier}: {missing}\n0 passed, 0 failed, 1 skipped")
+            return 0
         for one in CHECKS:
-            if options.only not in one.__name__:
+            if options.only not in one.__name__ or not (whole or one in EVERYWHERE):
                 continue
             try:
                 one(stage)
@@ -513,9 +551,17 @@ def main():
                 print(f"FAIL  {one.__name__}: {error}", flush=True)
                 if not isinstance(error, Failed):
                     traceback.print_exc()
+        if options.only in "matrix":
+            try:
+                counts = Matrix(stage).run(whole)
+            except Exception:  # it could not be made
+                traceback.print_exc()
+                counts = (0, 1, 0)
+            passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
     finally:
         stage.stop()
-    print(f"{passed} passed, {failed} failed, 0 skipped")
+    passed += stage.more_passed
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 

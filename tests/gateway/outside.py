@@ -6,10 +6,14 @@ write down everything that reaches them. Run as a program it is that namespace's
   11.0.0.20   refused.example.org: the same
   10.9.9.9    private.example.com: an address that must never be reached
   11.0.0.53   the name server
+  all of them, on every other port: a server that takes what it is sent
+
+What arrives is written down twice: by the servers, and frame by frame as it comes over the wire.
 """
 import http.server
 import json
 import os
+import re
 import socket
 import socketserver
 import ssl
@@ -19,6 +23,8 @@ import sys
 import threading
 import time
 
+from packages import everything
+
 HOST_ADDRESS, GATE_ADDRESS = "11.0.0.1", "11.0.0.2"
 NAMES = {
     "allowed.example.com": "11.0.0.10",
@@ -27,11 +33,32 @@ NAMES = {
     "refused.example.org": "11.0.0.20",
     "private.example.com": "10.9.9.9",
     "metadata.example.com": "169.254.169.254",
-    "rebind.example.com": "10.9.9.9",
+    "rebind.example.com": ["11.0.0.10", "10.9.9.9"],  # in turns
+    "dns.example.net": "11.0.0.20",
+    "metadata.google.internal": "169.254.169.254",
+    # Names that only look like those that are allowed.
+    "allowed.example.com.refused.example.org": "11.0.0.20",
+    "xallowed.example.com": "11.0.0.20",
+    "example.com": "11.0.0.20",
+    "wild.example.com": "11.0.0.20",
+    "loop.example.com": "127.0.0.1",
+    "zero.example.com": "0.0.0.0",
+    "host.example.com": HOST_ADDRESS,
+    "slot.example.com": "100.64.0.1",
+    "sixth.example.com": "fd00:ec2::254",
+    "mapped.example.com": "::ffff:10.9.9.9",
 }
 ADDRESSES = ["11.0.0.10", "11.0.0.20", "10.9.9.9", "169.254.169.254", "11.0.0.53"]
+# Where a server on every port takes what it is sent.
+MORE_ADDRESSES = ["169.254.170.2", "100.100.100.200", "198.18.77.77", "198.18.255.254"]
+ADDRESSES_V6 = [
+    "2001:db8:99::20", "fd00:ec2::254", "fd00::1", "64:ff9b::b00:14", "64:ff9b::a9fe:a9fe", "2002:b00:14::1",
+    "2001:0:b00:14::f4ff:ffeb",
+]  # fmt: skip
 DNS_ADDRESS = "11.0.0.53"
-GREETER_PORT = 2525
+GREETER_PORT, SINK_PORT = 2525, 9
+NEEDLE = "ATOLLCANARY"  # what is heard from any server here
+TOKEN = re.compile(rb"tk[0-9a-f]{6}[0-9]{3}x")  # of an attempt (bypass.py)
 
 
 def run(*command):
@@ -41,8 +68,19 @@ def run(*command):
     return done.stdout
 
 
+TELLING = threading.Lock()
+
+
 def tell(**what):
-    print(json.dumps(what), flush=True)
+    with TELLING:
+        print(json.dumps(what), flush=True)
+
+
+REDIRECTS = {
+    "/redirect": "https://refused.example.org/stolen",
+    "/redirect-to": "http://refused.example.org/stolen",
+    "/redirect-to-address": "http://11.0.0.20/stolen",
+}
 
 
 class Web(http.server.BaseHTTPRequestHandler):
@@ -61,18 +99,25 @@ class Web(http.server.BaseHTTPRequestHandler):
             "method": self.command,
             "path": self.path,
             "headers": {name.lower(): value for name, value in self.headers.items()},
+            "fields": [[name, value] for name, value in self.headers.items()],
+            "needle": NEEDLE,
             "body": body.decode(errors="replace"),
         }
         tell(kind="http", **seen)
         text = json.dumps(seen).encode()
         if self.path == "/token":  # of OAuth 2
             text = json.dumps({"access_token": "minted-access-token-1", "token_type": "Bearer"}).encode()
-        if self.path == "/redirect":
+        kind, place = "application/json", self.path.partition("?")[0]
+        if place in self.server.packages:
+            kind, text = self.server.packages[place]
+        if place in REDIRECTS:
             self.send_response(302)
-            self.send_header("location", "https://refused.example.org/stolen")
+            self.send_header("location", REDIRECTS[place] + self.path[len(place) :])
+        elif place.startswith("/apt/") and place not in self.server.packages:
+            self.send_response(404)
         else:
             self.send_response(200)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("set-cookie", "session=1")
         self.send_header("content-length", str(len(text)))
         self.end_headers()
@@ -112,43 +157,118 @@ class Server(socketserver.ThreadingTCPServer):
         pass
 
 
+class ServerV6(Server):
+    address_family = socket.AF_INET6
+
+    def server_bind(self):
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        super().server_bind()
+
+
+class Sink(socketserver.BaseRequestHandler):
+    """Takes anything, also bytes that are not finished, and says the needle."""
+
+    def handle(self):
+        self.request.settimeout(5)
+        try:
+            data = self.request.recv(65536)
+            tell(kind="sink", at=self.client_address[0], text=data.decode(errors="replace"))
+            self.request.sendall(NEEDLE.encode())
+        except OSError:
+            pass
+
+
+def address_of(name, kind, turns):
+    """What the name server says of a name of NAMES, for a question of type A (1) or AAAA (28)."""
+    found = NAMES.get(name)
+    if isinstance(found, list):
+        turns[name] = turns.get(name, -1) + (kind == 1)
+        found = found[max(turns[name], 0) % len(found)]
+    sixth = bool(found) and ":" in found
+    if not found or kind != (28 if sixth else 1):
+        return b""
+    return socket.inet_pton(socket.AF_INET6 if sixth else socket.AF_INET, found)
+
+
+def answer_question(data, turns):
+    labels, at = [], 12
+    while data[at]:
+        labels.append(data[at + 1 : at + 1 + data[at]].decode(errors="replace"))
+        at += data[at] + 1
+    name, (kind,) = ".".join(labels).lower(), struct.unpack(">H", data[at + 1 : at + 3])
+    tell(kind="dns", name=name, type=kind)
+    address = address_of(name, kind, turns)
+    flags = 0x8180 if name in NAMES else 0x8183
+    head = data[:2] + struct.pack(">HHHHH", flags, 1, 1 if address else 0, 0, 0)
+    answer = struct.pack(">HHHIH", 0xC00C, kind, 1, 0, len(address)) + address if address else b""
+    return head + data[12 : at + 5] + answer
+
+
 def answer_names():
     """A name server for NAMES, which writes down each question."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind((DNS_ADDRESS, 53))
+    turns = {}
     while True:
         data, peer = sock.recvfrom(1500)
-        labels, at = [], 12
-        while data[at]:
-            labels.append(data[at + 1 : at + 1 + data[at]].decode())
-            at += data[at] + 1
-        name, (kind,) = ".".join(labels).lower(), struct.unpack(">H", data[at + 1 : at + 3])
-        tell(kind="dns", name=name, type=kind)
-        address = NAMES.get(name)
-        flags = 0x8180 if address else 0x8183
-        answer = struct.pack(">HHIH", 0xC00C, 1, 0, 0)[:0]
-        count = 0
-        if address and kind == 1:
-            count = 1
-            answer = struct.pack(">HHHIH", 0xC00C, 1, 1, 30, 4) + socket.inet_aton(address)
-        head = data[:2] + struct.pack(">HHHHH", flags, 1, count, 0, 0)
-        sock.sendto(head + data[12 : at + 5] + answer, peer)
+        try:
+            sock.sendto(answer_question(data, turns), peer)
+        except (IndexError, struct.error):
+            tell(kind="dns", name="", type=0)
+
+
+def describe(frame):
+    """(from, to, protocol, port) of a frame: addresses as text, for IPv4 and IPv6; else its type alone."""
+    (kind,) = struct.unpack(">H", frame[12:14])
+    if kind == 0x0800 and len(frame) >= 34:
+        start = 14 + (frame[14] & 15) * 4
+        port = struct.unpack(">H", frame[start + 2 : start + 4])[0] if frame[23] in (6, 17) and len(frame) >= start + 4 else 0
+        return socket.inet_ntoa(frame[26:30]), socket.inet_ntoa(frame[30:34]), frame[23], port
+    if kind == 0x86DD and len(frame) >= 54:
+        return socket.inet_ntop(10, frame[22:38]), socket.inet_ntop(10, frame[38:54]), frame[20], 0
+    return "", "", f"type {kind:04x}", 0
+
+
+def watch(link, say, outgoing=False):
+    """Says each new kind of frame that comes in over the link, or goes out, and each that carries a token. Ends with the
+    link."""
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+    sock.bind((link, 0))
+    known = set()
+    while True:
+        try:
+            frame, where = sock.recvfrom(70000)
+        except OSError:
+            return
+        if (where[2] == socket.PACKET_OUTGOING) != outgoing or len(frame) < 14:
+            continue
+        flow, tokens = describe(frame), sorted({token.decode() for token in TOKEN.findall(frame)})
+        if tokens or flow not in known:
+            known.add(flow)
+            say(kind="packet", link=link, source=flow[0], to=flow[1], protocol=flow[2], port=flow[3], tokens=tokens)
 
 
 def serve(folder):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sni_callback = lambda _, name, __: tell(kind="tls", name=name or "")
     context.load_cert_chain(f"{folder}/server.pem", f"{folder}/server.key")
+    packages = everything("api.example.com")
     for address in ADDRESSES[:4]:
         plain = Server((address, 80), Web)
         secure = Server((address, 443), Web)
         secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
+        plain.packages = secure.packages = packages
         greeter = Server((address, GREETER_PORT), Greeter)
         for server in (plain, secure, greeter):
             threading.Thread(target=server.serve_forever, daemon=True).start()
+    for kind, address in ((Server, "0.0.0.0"), (ServerV6, "::")):
+        threading.Thread(target=kind((address, SINK_PORT), Sink).serve_forever, daemon=True).start()
     threading.Thread(target=answer_names, daemon=True).start()
+    threading.Thread(target=watch, args=("out0", tell), daemon=True).start()
     print("ready", flush=True)
-    while True:
-        time.sleep(3600)
+    for line in sys.stdin:
+        tell(kind="so far", number=int(line))
 
 
 def make_certificates(folder):
@@ -171,11 +291,13 @@ def make_certificates(folder):
 
 
 class Outside:
-    """The other side of this namespace's uplink. `seen` grows with everything that arrives there."""
+    """The other side of this namespace's uplink. `seen` grows with everything that its servers get, `packets` with what the
+    wire brings: one of each kind, and each that carries a token."""
 
     def __init__(self, folder):
-        self.folder, self.seen, self.children = folder, [], []
+        self.folder, self.seen, self.packets, self.children = folder, [], [], []
         self.grown = threading.Condition()
+        self.asked = self.heard = 0
 
     def start(self):
         make_certificates(self.folder)
@@ -192,26 +314,51 @@ class Outside:
         run(*inside, "ip", "link", "set", "lo", "up")
         run(*inside, "ip", "link", "set", "out0", "up")
         run(*inside, "ip", "address", "add", GATE_ADDRESS + "/30", "dev", "out0")
-        for address in ADDRESSES:
+        for address in ADDRESSES + MORE_ADDRESSES:
             run(*inside, "ip", "address", "add", address + "/32", "dev", "lo")
+        for address in ADDRESSES_V6:
+            run(*inside, "ip", "-6", "address", "add", address + "/128", "dev", "lo")
+        served = f"ip daddr {{ {', '.join(ADDRESSES[:4])} }} tcp dport {{ 80, 443, {GREETER_PORT} }} return"
+        chain = f"type nat hook prerouting priority dstnat; {served}; meta l4proto tcp redirect to :{SINK_PORT};"
+        run(*inside, "nft", f"table inet sink {{ chain in {{ {chain} }}; }}")
         server = subprocess.Popen(
-            [*inside, sys.executable, os.path.abspath(__file__), self.folder], stdout=subprocess.PIPE, text=True
+            [*inside, sys.executable, os.path.abspath(__file__), self.folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.children.append(server)
+        self.server = server
         if server.stdout.readline().strip() != "ready":
             raise RuntimeError("the servers outside did not start")
         threading.Thread(target=self.listen, args=(server,), daemon=True).start()
 
     def listen(self, server):
         for line in server.stdout:
+            one = json.loads(line)
             with self.grown:
-                self.seen.append(json.loads(line))
+                if one["kind"] == "so far":
+                    self.heard = one["number"]
+                else:
+                    (self.packets if one["kind"] == "packet" else self.seen).append(one)
                 self.grown.notify_all()
 
+    def catch_up(self):
+        """Waits for everything that was written down until now."""
+        with self.grown:
+            self.asked += 1
+            number = self.asked
+            self.server.stdin.write(f"{number}\n")
+            self.server.stdin.flush()
+            if not self.grown.wait_for(lambda: self.heard >= number, timeout=60):
+                raise TimeoutError("the servers outside do not say what they have seen")
+
     def mark(self):
+        self.catch_up()
         return len(self.seen)
 
     def since(self, mark, kind=None):
+        self.catch_up()
         return [one for one in self.seen[mark:] if kind is None or one["kind"] == kind]
 
     def stop(self):
