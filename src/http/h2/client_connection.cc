@@ -241,11 +241,8 @@ void H2ClientConnection::resume(H2ClientStream& stream) {
 void H2ClientConnection::release(H2ClientStream& stream, std::size_t bytes) {
   if (bytes == 0) return;
   buffered_ -= bytes;
-  auto owed = std::min(bytes, stream.unreleased);
-  stream.unreleased -= owed;
   if (over_) return;
-  if (owed > 0) nghttp2_session_consume_connection(session_, owed);
-  if (!stream.closed) nghttp2_session_consume_stream(session_, stream.id, bytes);
+  give_back(session_, stream.id, stream.closed, stream, bytes);
   output_.notify_all();
 }
 
@@ -253,8 +250,7 @@ void H2ClientConnection::drop(H2ClientStream& stream) {
   stream.dropped = true;
   stream.outgoing = {};
   release(stream, stream.buffered());
-  stream.received = std::string();
-  stream.taken = 0;
+  stream.forget();
   if (over_ || stream.closed) return;
   // Whoever has gone must not make the peer go on working (and billing).
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);

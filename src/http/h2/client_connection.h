@@ -10,12 +10,13 @@
 
 #include "http/h2/budget.h"
 #include "http/h2/client.h"
+#include "http/h2/incoming.h"
 #include "http/h2/outgoing.h"
 
 namespace atl::http {
 
 // What connection and exchange share about one request and its answer.
-struct H2ClientStream : H2Outgoing {
+struct H2ClientStream : H2Outgoing, H2Incoming {
   explicit H2ClientStream(async::Executor executor) : H2Outgoing(executor), readable(executor) {}
 
   std::int32_t id = 0;
@@ -30,9 +31,6 @@ struct H2ClientStream : H2Outgoing {
   bool head_done = false;
   std::size_t head_bytes = 0;
   int interim = 0;
-  std::string received;
-  std::size_t taken = 0;
-  std::size_t unreleased = 0;  // bytes not yet given back to the connection's window
   Headers trailers;
   std::size_t trailer_bytes = 0;
   bool end_received = false;
@@ -41,7 +39,6 @@ struct H2ClientStream : H2Outgoing {
   bool closed = false;
   std::optional<Error> failure;  // why it was closed before its end
 
-  std::size_t buffered() const { return received.size() - taken; }
   void close(std::optional<Error> why);
 };
 

@@ -321,18 +321,14 @@ void H2Connection::resume(H2Stream& stream) {
 void H2Connection::release(H2Stream& stream, std::size_t bytes) {
   if (bytes == 0) return;
   buffered_ -= bytes;
-  auto owed = std::min(bytes, stream.unreleased);
-  stream.unreleased -= owed;
   if (over_) return;
-  if (owed > 0) nghttp2_session_consume_connection(session_, owed);
-  if (!stream.closed) nghttp2_session_consume_stream(session_, stream.id, bytes);
+  give_back(session_, stream.id, stream.closed, stream, bytes);
   output_.notify_all();
 }
 
 void H2Connection::discard_body(H2Stream& stream) {
   release(stream, stream.buffered());
-  stream.received = std::string();
-  stream.taken = 0;
+  stream.forget();
 }
 
 void H2Connection::reset(H2Stream& stream, std::uint32_t error) {

@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "async/event.h"
+#include "http/h2/incoming.h"
 #include "http/h2/outgoing.h"
 #include "http/head_parser.h"
 #include "http/server.h"
 
 namespace atl::http {
 
-struct H2Stream : H2Outgoing {
+struct H2Stream : H2Outgoing, H2Incoming {
   H2Stream(async::Executor executor, std::int32_t number, Steady::duration limit)
       : H2Outgoing(executor), id(number), idle_limit(limit), readable(executor) {}
 
@@ -26,9 +27,6 @@ struct H2Stream : H2Outgoing {
   std::optional<Refusal> refusal;  // answer this instead of calling the handler
 
   // The request's body.
-  std::string received;
-  std::size_t taken = 0;       // bytes of `received` that the handler has
-  std::size_t unreleased = 0;  // bytes not yet given back to the connection's window
   bool end_received = false;
   Headers request_trailers;
   std::size_t trailer_bytes = 0;
@@ -45,7 +43,6 @@ struct H2Stream : H2Outgoing {
   Steady::time_point read_deadline = Steady::time_point::max();
   Steady::time_point write_deadline = Steady::time_point::max();
 
-  std::size_t buffered() const { return received.size() - taken; }
   void close() {
     closed = true;
     outgoing = {};
