@@ -74,8 +74,11 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
     if (binding->by_placeholder) continue;
     auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
     if (!credential) return unusable(binding->secret, credential.error().message());
-    add_once(out, *credential);
-    break;  // the most specific one; more would overwrite each other
+    // Of those that set the same, the most specific one.
+    bool taken = std::any_of(out.begin(), out.end(), [&](const vault::CredentialPtr& other) {
+      return vault::collide(other->config.kind, (*credential)->config.kind);
+    });
+    if (!taken) add_once(out, *credential);
   }
   for (const std::string& name : decision.credentials) {
     auto credential = parts.vault.use(in.sandbox->tenant, name);

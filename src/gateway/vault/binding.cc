@@ -157,6 +157,20 @@ std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingR
   return out;
 }
 
+bool equally_specific(const Binding& a, const Binding& b) {
+  auto meet = [](const Texts& one, const Texts& other) {
+    return std::any_of(one.begin(), one.end(), [&](const std::string& text) { return holds(other, text); });
+  };
+  auto everyone = [](const Binding& binding) {
+    return binding.sandboxes.empty() && binding.templates.empty();
+  };
+  bool same_place = a.host.text() == b.host.text() && a.port == b.port && a.path_prefix == b.path_prefix;
+  bool methods = (a.methods.empty() && b.methods.empty()) || meet(a.methods, b.methods);
+  bool sandboxes =
+      (everyone(a) && everyone(b)) || meet(a.sandboxes, b.sandboxes) || meet(a.templates, b.templates);
+  return a.tenant == b.tenant && same_place && methods && sandboxes;
+}
+
 bool is_brokered(const std::vector<Binding>& all, const BindingRequest& request) {
   return std::any_of(all.begin(), all.end(), [&request](const Binding& binding) {
     return sandbox_matches(binding, request) && binding.host.matches(request.host);

@@ -69,6 +69,9 @@ struct BindingRequest {
 // a backslash) matches no binding with a path.
 std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingRequest& request);
 
+// True when some request matches both and neither is more specific for it.
+bool equally_specific(const Binding& a, const Binding& b);
+
 // True when a credential may go to this host at any port, path or method, for this sandbox. TLS to it must
 // then be opened wherever it goes: what stays closed could carry a placeholder out unseen.
 bool is_brokered(const std::vector<Binding>& all, const BindingRequest& request);

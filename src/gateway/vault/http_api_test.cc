@@ -154,6 +154,34 @@ TEST_F(HttpApiTest, BindsAndUnbinds) {
   EXPECT_EQ(call("DELETE", "t1/bindings/" + id).status, 404);
 }
 
+TEST_F(HttpApiTest, ABindingThatWouldLeaveItToChanceIsRefused) {
+  auto secret = [&](const char* name, const char* credential) {
+    auto body = fmt::format(R"({{"name":"{}","value":"v","credential":{}}})", name, credential);
+    ASSERT_EQ(call("POST", "t1/secrets", body).status, 201);
+  };
+  secret("a", R"({"type":"bearer"})");
+  secret("b", R"({"type":"header","name":"authorization"})");
+  secret("c", R"({"type":"header","name":"x-api-key"})");
+  secret("d", R"({"type":"query","key":"k"})");
+  secret("e", R"({"type":"aws_sigv4","access_key_id":"AKIA"})");
+  auto bind = [&](const char* name, std::string more = "") {
+    return call("POST", "t1/bindings",
+                fmt::format(R"({{"secret":"{}","host":"api.example.com"{}}})", name, more));
+  };
+  EXPECT_EQ(bind("a").status, 201);
+  auto refused = bind("b");
+  EXPECT_EQ(refused.status, 409) << refused.text;
+  EXPECT_NE(refused.text.find("more specific"), std::string::npos) << refused.text;
+  EXPECT_EQ(bind("a").status, 201) << "the same again leaves nothing to chance";
+  EXPECT_EQ(bind("b", R"(,"path":"/v2")").status, 201);
+  EXPECT_EQ(bind("b", R"(,"port":8443)").status, 201);
+  EXPECT_EQ(bind("b", R"(,"methods":["GET"])").status, 201);
+  EXPECT_EQ(bind("b", R"(,"sandboxes":["s1"])").status, 201);
+  EXPECT_EQ(bind("c").status, 201) << "another header";
+  EXPECT_EQ(bind("d", R"(,"path":"/aws")").status, 201);
+  EXPECT_EQ(bind("e", R"(,"path":"/aws")").status, 409) << "a signature is over the query, too";
+}
+
 TEST_F(HttpApiTest, AuthorizesThroughTheBrowser) {
   ASSERT_EQ(
       call("POST", "t1/secrets",

@@ -325,6 +325,26 @@ std::string secret_part(std::string_view secret, std::string_view part) {
   return text != nullptr ? std::string(*text) : std::string();
 }
 
+std::vector<std::string> places(const Kind& kind) {
+  if (std::holds_alternative<PlainKind>(kind)) return {};
+  if (std::holds_alternative<TlsClientKind>(kind)) return {"certificate"};
+  if (const auto* header = std::get_if<HeaderKind>(&kind)) return {"header " + header->name};
+  if (const auto* query = std::get_if<QueryKind>(&kind)) return {"query " + query->key};
+  return {"header authorization"};
+}
+
+bool collide(const Kind& a, const Kind& b) {
+  auto signs = [](const Kind& kind) { return std::holds_alternative<SigV4Kind>(kind); };
+  auto asks = [](const Kind& kind) { return std::holds_alternative<QueryKind>(kind); };
+  // What is signed includes the whole query.
+  if ((signs(a) && asks(b)) || (asks(a) && signs(b))) return true;
+  auto one = places(a), other = places(b);
+  if (one.empty() || other.empty()) return true;
+  return std::any_of(one.begin(), one.end(), [&other](const std::string& place) {
+    return std::find(other.begin(), other.end(), place) != other.end();
+  });
+}
+
 bool is_minted(const Kind& kind) {
   return std::holds_alternative<OAuthKind>(kind) || std::holds_alternative<GithubAppKind>(kind);
 }

@@ -98,6 +98,13 @@ Result<void> check_secret(const Config& config, std::string_view secret);
 // One part of a secret that is a JSON object; empty when it has no such part.
 std::string secret_part(std::string_view secret, std::string_view part);
 
+// What a credential of this kind sets in a request: "header x-api-key", "query key", "certificate"; nothing
+// for one that is only named by header rules.
+std::vector<std::string> places(const Kind& kind);
+// True when both would set the same, when one would break the signature of the other, or when one says not
+// what it sets.
+bool collide(const Kind& a, const Kind& b);
+
 // True when the credential is exchanged at an endpoint for a token that lasts a while (minter.h).
 bool is_minted(const Kind& kind);
 

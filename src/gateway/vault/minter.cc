@@ -41,7 +41,7 @@ bool Minter::good(const Slot& slot, Millis margin) const {
 
 Task<Result<TokenPtr>> Minter::token(CredentialPtr credential) {
   auto slot = slot_of(*credential);
-  if (good(*slot, kMargin)) co_return slot->access;
+  if (fresh(*slot)) co_return slot->access;
   bool wait = slot->busy || !slot->failed || clock_.now() >= slot->retry_at;
   if (wait && !slot->busy) {
     if (stopping_) co_return make_error(Code::kCancelled, "the gateway is stopping");
@@ -78,12 +78,12 @@ void Minter::note_failure(Slot& slot, Error error) const {
 Task<Result<void>> Minter::exchange(SlotPtr slot, CredentialPtr credential) {
   if (!slot->loaded) {
     CO_TRY_VOID(co_await load(slot, credential));
-    if (good(*slot, kMargin)) co_return success();
+    if (fresh(*slot)) co_return success();
   }
   if (!slot->saved) {
     // The endpoint has replaced the refresh token, and the disk did not take it: that first.
     CO_TRY_VOID(co_await save(slot, credential));
-    if (good(*slot, kMargin)) co_return success();
+    if (fresh(*slot)) co_return success();
   }
   CO_TRY(TokenRequest request, request_for(*slot, *credential));
   CO_TRY(TokenAnswer answer, co_await fetch_(std::move(request)));
@@ -101,6 +101,7 @@ Task<Result<void>> Minter::load(SlotPtr slot, CredentialPtr credential) {
   keep(*slot, std::move(tokens));
   slot->saved = true;
   slot->since.reset();
+  slot->margin = kMargin;  // of its life only the rest is known
   co_return success();
 }
 
@@ -118,6 +119,7 @@ void Minter::keep(Slot& slot, Tokens tokens) const {
   slot.access = std::make_shared<const Locked>(Locked::copy_of(tokens.access.reveal()));
   slot.since = clock_.steady_now();
   slot.expires = tokens.expires;
+  slot.margin = std::min<Millis>(kMargin, (tokens.expires - clock_.now()) / 4);
   if (tokens.refresh.empty()) {
     // The one at hand stays good (RFC 6749 §6); an access token alone can be had again and needs no disk.
     slot.saved = slot.refresh.empty() || slot.saved;

@@ -24,7 +24,8 @@ using TokenPtr = std::shared_ptr<const Locked>;
 // Use from one loop. Call stop() before it goes.
 class Minter {
  public:
-  static constexpr auto kMargin = std::chrono::seconds(60);   // a token is renewed this long before its end
+  // A token is renewed this long before its end, and one of a short life when a quarter of it is left.
+  static constexpr auto kMargin = std::chrono::seconds(60);
   static constexpr auto kPause = std::chrono::seconds(2);     // after an exchange that failed
   static constexpr auto kTrusted = std::chrono::seconds(60);  // a new token outlives refusals for this long
   static constexpr auto kAuthorizeWithin = std::chrono::minutes(10);
@@ -33,9 +34,10 @@ class Minter {
   // `vault` must outlive this.
   Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock);
 
-  // A token that is good for kMargin at least where the endpoint gives such ones. While it cannot be renewed,
-  // the one at hand is good to its end. kDenied, word "oauth_invalid_grant" or "authorization_needed", when a
-  // person has to authorize it (again). Cancelling the caller does not stop an exchange.
+  // A token that is good for its margin at least where the endpoint gives such ones. While it cannot be
+  // renewed, the one at hand is good to its end. kDenied, word "oauth_invalid_grant" or
+  // "authorization_needed", when a person has to authorize it (again). Cancelling the caller does not stop an
+  // exchange.
   Task<Result<TokenPtr>> token(CredentialPtr credential);
   // An upstream has refused `token`: the next caller gets a new one, but not within kTrusted of the exchange
   // that gave it. A program inside can have every request refused, and each would cost an exchange.
@@ -67,6 +69,7 @@ class Minter {
     TokenPtr access;
     Locked refresh;
     WallTime expires;
+    Millis margin{};                          // how long before it ends it is renewed
     std::optional<Steady::time_point> since;  // of the exchange that gave `access`; none: it was on disk
     bool loaded = false;
     bool saved = true;  // false: what is here is not on disk, so nobody may use it
@@ -85,6 +88,7 @@ class Minter {
 
   SlotPtr slot_of(const Credential& credential);
   bool good(const Slot& slot, Millis margin) const;
+  bool fresh(const Slot& slot) const { return good(slot, slot.margin); }
   Task<> renew(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> exchange(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> load(SlotPtr slot, CredentialPtr credential);

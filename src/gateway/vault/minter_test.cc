@@ -233,6 +233,17 @@ TEST_F(MinterTest, ATokenIsRenewedBeforeItsEndAndUsedToItWhenThatFails) {
   EXPECT_EQ(mint(credential), "access-2");
 }
 
+TEST_F(MinterTest, ATokenOfAShortLifeIsUsedForMostOfIt) {
+  endpoint_.life_s = 40;
+  auto credential = this->credential();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(mint(credential), "access-1");
+  clock_.advance(std::chrono::seconds(29));
+  EXPECT_EQ(mint(credential), "access-1");
+  EXPECT_EQ(endpoint_.requests.size(), 1U);
+  clock_.advance(std::chrono::seconds(2));
+  EXPECT_EQ(mint(credential), "access-2");
+}
+
 TEST_F(MinterTest, ARefusalForGoodIsNotRepeatedAndShowsNothing) {
   auto credential = this->credential({}, R"({"client_secret":"shh","refresh_token":"used-already"})");
   auto first = run(minter_->token(credential));

@@ -41,6 +41,11 @@ Error damaged(Error error) {
       "restore vault.db and its key from a backup, or move it away and set all secrets again");
 }
 
+Result<Config> config_of(const SecretRow& row) {
+  TRY(auto text, http::parse_json(row.config));
+  return parse_config(text.as_object());
+}
+
 }  // namespace
 
 Result<std::string> canonical_name(std::string_view name) {
@@ -171,8 +176,7 @@ Task<Result<SecretRow>> Vault::rotate(std::string tenant, std::string id_or_name
   const auto* entry = find(tenant, id_or_name);
   if (entry == nullptr) co_return not_found(id_or_name);
   CO_TRY_VOID(check_size(value));
-  CO_TRY(auto text, http::parse_json(entry->row.config));
-  CO_TRY(Config config, parse_config(text.as_object()));
+  CO_TRY(Config config, config_of(entry->row));
   CO_TRY_VOID(check_secret(config, value.reveal()));
 
   SecretRow row = entry->row;
@@ -217,6 +221,23 @@ std::vector<SecretRow> Vault::list(std::string_view tenant) const {
   return out;
 }
 
+// Of two credentials for the same requests that would set the same, which one goes in would be chance.
+Result<void> Vault::check_ambiguity(const Entry& entry, const Binding& binding) const {
+  TRY(Config ours, config_of(entry.row));
+  for (const Binding& other : bindings_) {
+    if (other.secret == binding.secret || other.by_placeholder || binding.by_placeholder) continue;
+    auto rival = entries_.find(other.secret);
+    if (rival == entries_.end() || !equally_specific(binding, other)) continue;
+    TRY(Config theirs, config_of(rival->second.row));
+    if (!collide(ours.kind, theirs.kind)) continue;
+    return make_error(Code::kConflict, "the credential '{}' sets the same in the same requests ({})",
+                      rival->second.row.name, other.id)
+        .with_word("binding_ambiguous")
+        .with_hint("make one of them more specific (path, port, methods, sandboxes), or unbind the other");
+  }
+  return success();
+}
+
 Task<Result<Binding>> Vault::bind(std::string tenant, Binding binding) {
   const auto* entry = find(tenant, binding.secret);
   if (entry == nullptr) co_return not_found(binding.secret);
@@ -225,6 +246,7 @@ Task<Result<Binding>> Vault::bind(std::string tenant, Binding binding) {
   binding.id = "bnd_" + random_base36(kIdLength);
   binding.tenant = tenant;
   binding.secret = entry->row.id;
+  CO_TRY_VOID(check_ambiguity(*entry, binding));
   BindingRow row{binding.id, tenant, binding.secret, boost::json::serialize(write_binding(binding))};
   auto insert = [row](Connection& db) { return insert_binding(db, row); };
   CO_TRY_VOID(co_await db_->run(insert));
@@ -247,8 +269,7 @@ Result<CredentialPtr> Vault::use(std::string_view tenant, std::string_view id_or
   if (entry.ready) return entry.ready;
   auto opened = unseal(data_key_, value_place(entry.row), entry.sealed);
   if (!opened.ok()) return std::move(opened).error().context(fmt::format("the secret {}", entry.row.name));
-  TRY(auto text, http::parse_json(entry.row.config));
-  TRY(Config config, parse_config(text.as_object()));
+  TRY(Config config, config_of(entry.row));
   entry.ready =
       std::make_shared<const Credential>(Credential{entry.row, std::move(config), std::move(*opened)});
   return entry.ready;

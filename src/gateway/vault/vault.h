@@ -87,6 +87,7 @@ class Vault {
   Result<void> make_new_key(const Locked& key);
   Result<void> load();
   Result<Binding> read_binding(const BindingRow& row) const;
+  Result<void> check_ambiguity(const Entry& entry, const Binding& binding) const;
   const Entry* find(std::string_view tenant, std::string_view id_or_name) const;
   Error not_found(std::string_view name) const;
   std::size_t count(std::string_view tenant) const;
