@@ -24,6 +24,7 @@ class FairShare {
   class Part;
   // nullopt when it is more than `user` may have now.
   std::optional<Part> take(std::string user, std::size_t amount);
+  // What all hold together.
   std::size_t used() const { return state_->used; }
 
  private:
@@ -33,12 +34,14 @@ class FairShare {
     std::size_t used;
     std::unordered_map<std::string, std::size_t> held;
   };
+  // Takes it from what is free, where the rule lets `user` have it.
   static bool grant(State& state, const std::string& user, std::size_t amount);
 
   std::shared_ptr<State> state_;
 };
 
-class FairShare::Part {  // given to a holder, until it goes
+// Movable; what was moved away holds nothing.
+class FairShare::Part {
  public:
   Part(Part&& other) noexcept = default;
   Part& operator=(Part&& other) noexcept;
@@ -46,6 +49,7 @@ class FairShare::Part {  // given to a holder, until it goes
 
   // Takes more; false, and nothing is taken, when that is too much.
   bool grow(std::size_t amount);
+  // What it holds now.
   std::size_t amount() const { return amount_; }
 
  private:

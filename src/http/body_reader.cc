@@ -65,6 +65,17 @@ Task<Result<std::size_t>> BodyReader::read(net::Stream& stream, InputBuffer& buf
   co_return count;
 }
 
+Task<Result<void>> BodyReader::wait(net::Stream& stream, InputBuffer& buffer) {
+  if (done() || waiting(buffer)) co_return success();
+  // What is here is the framing between two chunks, and not all of it.
+  if (!buffer.empty()) {
+    CO_TRY(std::size_t eaten, chunks_.eat_framing(buffer.data()));
+    buffer.consume(eaten);
+  }
+  buffer.shrink();
+  co_return co_await stream.wait_readable();
+}
+
 Task<Result<std::size_t>> BodyReader::read_chunked(net::Stream& stream, InputBuffer& buffer,
                                                    std::span<char> out) {
   while (chunks_.data_left() == 0) {

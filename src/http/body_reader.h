@@ -23,6 +23,8 @@ class BodyReader {
   Task<Result<std::size_t>> read(net::Stream& stream, InputBuffer& buffer, std::span<char> out);
   bool done() const;
   Framing framing() const { return framing_; }
+  // Completes when read() would probably not wait, and holds no memory of `buffer` while it does.
+  Task<Result<void>> wait(net::Stream& stream, InputBuffer& buffer);
   // True when read() would not wait for the peer: with the bytes in `buffer` it has data, the end, or an
   // error.
   bool waiting(const InputBuffer& buffer) const;

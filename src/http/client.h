@@ -34,6 +34,9 @@ class ClientExchange {
   Task<Result<std::string>> read_all(std::size_t limit);
   // True when read_body() would not wait: then the first bytes can go on in one write with the head.
   virtual bool body_waiting() const { return false; }
+  // Completes when read_body() would probably not wait, with the same errors and limit: for who wants to hold
+  // no buffer meanwhile.
+  virtual Task<Result<void>> wait_body() = 0;
   // After a 101 (or 200 to CONNECT): the raw stream, with bytes already received first.
   virtual net::StreamPtr take_stream() = 0;
   virtual void close() = 0;

@@ -148,6 +148,13 @@ Task<Result<std::size_t>> Http1ClientExchange::read_body(std::span<char> out) {
   co_return count;
 }
 
+Task<Result<void>> Http1ClientExchange::wait_body() {
+  if (!connection_ || !head_read_) co_return success();  // read_body() says why not
+  auto waited = co_await body_.wait(*connection_->stream, connection_->in);
+  if (!waited.ok()) keep_alive_ = false;
+  co_return waited;
+}
+
 net::StreamPtr Http1ClientExchange::take_stream() {
   CHECK(upgraded_ && connection_, "take_stream() without an upgraded connection");
   auto rest = connection_->in.take_all();

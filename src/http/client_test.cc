@@ -7,7 +7,6 @@
 
 #include "async/event.h"
 #include "async/scope.h"
-#include "http/body_reader.h"
 #include "http/http1_for_test.h"
 
 namespace atl::http {
@@ -327,26 +326,6 @@ TEST(Http1Client, ARequestThatIsNotIdempotentIsNotRepeated) {
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[1].error().code(), Code::kUnavailable);
   EXPECT_EQ(connections, 1u);
-}
-
-// What is between two chunks is no data: whoever waits for more would hold back what it has.
-TEST(Http1Client, KnowsWhetherMoreOfTheBodyIsHere) {
-  for (const char* piece : {"", "\r\n", "\r\n2", "\r\n2\r\n"}) {
-    BodyReader reader(Framing::kChunked, 0);
-    InputBuffer buffer(std::string("1\r\na") + piece);
-    EXPECT_TRUE(reader.waiting(buffer));
-    asio::io_context loop;
-    auto [a, b] = net::stream_pair(loop.get_executor());
-    auto read = [](BodyReader& r, net::Stream& s, InputBuffer& i) -> Task<> {
-      char out[8];
-      EXPECT_EQ(*co_await r.read(s, i, out), 1u);
-    };
-    asio::co_spawn(loop, read(reader, *a, buffer), asio::detached);
-    loop.run();
-    EXPECT_FALSE(reader.waiting(buffer)) << piece;
-    buffer.append(std::string_view("\r\n2\r\nbc").substr(std::string_view(piece).size()));
-    EXPECT_TRUE(reader.waiting(buffer));
-  }
 }
 
 TEST(Http1Client, TrailersPassBothWays) {

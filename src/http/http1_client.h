@@ -56,6 +56,7 @@ class Http1ClientExchange final : public ClientExchange {
   Task<Result<ResponseHead>> read_head() override;
   Task<Result<std::size_t>> read_body(std::span<char> out) override;
   bool body_waiting() const override { return connection_ && head_read_ && body_.waiting(connection_->in); }
+  Task<Result<void>> wait_body() override;
   net::StreamPtr take_stream() override;
   void close() override;
   void set_idle_limit(Steady::duration limit) override;

@@ -124,6 +124,7 @@ Task<bool> Http1Connection::serve(ParsedRequest request) {
   request.head.secure = secure_;
   request.head.peer = stream_->peer();
   stream_->set_idle_limit(limits_.body_idle);
+  in_.shrink();  // the answer may take long
   Http1Exchange exchange(*this, std::move(request));
   std::string thrown;
   try {

@@ -41,6 +41,7 @@ Task<Result<std::size_t>> InputBuffer::fill(net::Stream& stream, std::size_t lim
   auto held = end_ - begin_;
   if (held >= limit)
     co_return make_error(Code::kTooLarge, "more than {} bytes from {}", limit, stream.peer());
+  if (!bytes_) CO_TRY_VOID(co_await stream.wait_readable());
   make_room(1);
   auto room = std::min(capacity_ - end_, limit - held);
   CO_TRY(std::size_t count, co_await stream.read_some(std::span(bytes_.get() + end_, room)));
@@ -62,7 +63,7 @@ std::string InputBuffer::take_all() {
 }
 
 void InputBuffer::shrink() {
-  if (!empty() || capacity_ <= kInitial) return;
+  if (!empty()) return;
   bytes_.reset();
   capacity_ = 0;
 }

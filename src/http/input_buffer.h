@@ -11,7 +11,7 @@ namespace atl::http {
 
 using async::Task;
 
-// Grows by need up to the limit that each read names.
+// Grows by need up to the limit that each read names. Waits for the first bytes without memory.
 class InputBuffer {
  public:
   static constexpr std::size_t kInitial = 4 * 1024;
@@ -28,7 +28,7 @@ class InputBuffer {
   // Moves up to out.size() bytes out.
   std::size_t take(std::span<char> out);
   std::string take_all();
-  // Gives memory beyond the initial size back, if nothing is held.
+  // Gives the memory back, if nothing is held in it.
   void shrink();
 
  private:

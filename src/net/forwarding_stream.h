@@ -13,6 +13,7 @@ class ForwardingStream : public Stream {
   explicit ForwardingStream(StreamPtr inner) : inner_(std::move(inner)) {}
 
   Task<Result<std::size_t>> read_some(std::span<char> out) override { return inner_->read_some(out); }
+  Task<Result<void>> wait_readable() override { return inner_->wait_readable(); }
   Task<Result<void>> write_all(std::string_view data) override { return inner_->write_all(data); }
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override {
     return inner_->write_all(first, second);

@@ -320,6 +320,58 @@ TEST(Stream, ScopeCancelEndsAPendingRead) {
   EXPECT_EQ(code, Code::kCancelled);
 }
 
+async::Task<> wait_then_read(Stream& stream, Result<void>& waited, std::string& got) {
+  waited = co_await stream.wait_readable();
+  char buffer[16];
+  auto count = co_await stream.read_some(buffer);
+  if (count.ok()) got.assign(buffer, *count);
+}
+
+TEST(Stream, WaitReadableEndsWithBytesTheEndOrTheLimit) {
+  asio::io_context loop;
+  auto [a, b] = stream_pair(loop.get_executor());
+  Result<void> waited = make_error(Code::kInternal, "not run");
+  std::string got;
+  asio::co_spawn(loop, wait_then_read(*a, waited, got), asio::detached);
+  loop.poll();
+  EXPECT_FALSE(waited.ok()) << "nothing is here yet";
+  asio::co_spawn(
+      loop, [](Stream& to) -> async::Task<> { (void)co_await to.write_all("now"); }(*b), asio::detached);
+  loop.run();
+  EXPECT_TRUE(waited.ok());
+  EXPECT_EQ(got, "now");
+
+  a->set_idle_limit(std::chrono::milliseconds(20));
+  loop.restart();
+  asio::co_spawn(loop, wait_then_read(*a, waited, got), asio::detached);
+  loop.run();
+  EXPECT_EQ(waited.error().code(), Code::kDeadline);
+
+  b->close();
+  loop.restart();
+  asio::co_spawn(loop, wait_then_read(*a, waited, got), asio::detached);
+  loop.run();
+  EXPECT_TRUE(waited.ok());
+  EXPECT_EQ(got, "");
+  a->close();
+  loop.restart();
+  asio::co_spawn(loop, wait_then_read(*a, waited, got), asio::detached);
+  loop.run();
+  EXPECT_EQ(waited.error().code(), Code::kCancelled);
+}
+
+TEST(PrefixStream, WaitsForNothingWhileItHasItsPrefix) {
+  asio::io_context loop;
+  auto [a, b] = stream_pair(loop.get_executor());
+  auto stream = with_prefix(std::move(a), "abc");
+  Result<void> waited = make_error(Code::kInternal, "not run");
+  std::string got;
+  asio::co_spawn(loop, wait_then_read(*stream, waited, got), asio::detached);
+  loop.run();
+  EXPECT_TRUE(waited.ok());
+  EXPECT_EQ(got, "abc");
+}
+
 TEST(PrefixStream, GivesThePrefixFirst) {
   asio::io_context loop;
   auto [a, b] = stream_pair(loop.get_executor());

@@ -22,6 +22,10 @@ class PrefixStream final : public ForwardingStream {
     if (used_ == prefix_.size()) prefix_ = std::string();
     co_return count;
   }
+  Task<Result<void>> wait_readable() override {
+    if (prefix_.empty()) co_return co_await inner().wait_readable();
+    co_return success();
+  }
   bool quiet() const override { return prefix_.empty() && inner().quiet(); }
 
  private:

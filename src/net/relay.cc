@@ -6,9 +6,16 @@
 namespace atl::net {
 namespace {
 
+// The last large buffer that was given back on this thread: taking it again costs no fresh pages.
+thread_local std::unique_ptr<char[]> spare;
+
 Task<Result<void>> copy_one_way(Stream& from, Stream& to) {
   RelayBuffer buffer;
   while (true) {
+    if (!buffer.filled()) {
+      buffer.release();
+      CO_TRY_VOID(co_await from.wait_readable());
+    }
     CO_TRY(std::size_t got, co_await from.read_some(buffer.space()));
     if (got == 0) break;
     CO_TRY_VOID(co_await to.write_all(buffer.view(got)));
@@ -22,10 +29,26 @@ Task<Result<void>> copy_one_way(Stream& from, Stream& to) {
 
 }  // namespace
 
+std::span<char> RelayBuffer::space() {
+  if (!bytes_ && size_ == kLargest && spare) bytes_ = std::move(spare);
+  if (!bytes_) bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+  return {bytes_.get(), size_};
+}
+
+void RelayBuffer::release() {
+  if (bytes_ && size_ == kLargest && !spare) spare = std::move(bytes_);
+  bytes_.reset();
+}
+
+void RelayBuffer::resize(std::size_t size) {
+  release();
+  size_ = size;
+}
+
 void RelayBuffer::passed_on(std::size_t used) {
-  if (used < size_ || size_ >= kLargest) return;
-  size_ *= 4;
-  bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+  filled_ = used == size_;
+  if (filled_ && size_ < kLargest) resize(size_ * 4);
+  if (used <= size_ / 16 && size_ > kFirst) resize(size_ / 4);
 }
 
 Task<> relay_one_way(Stream& from, Stream& to) {

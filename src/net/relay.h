@@ -10,21 +10,30 @@
 
 namespace atl::net {
 
-// Grows while the sender fills it, so that small answers stay cheap and bulk transfers move in large steps.
+// Grows while the sender fills it, so that small answers stay cheap and bulk transfers move in large steps,
+// and shrinks again. Holds memory from space() to release() only, so that a stream that waits costs none.
 class RelayBuffer {
  public:
   static constexpr std::size_t kFirst = 4 * 1024;
   static constexpr std::size_t kLargest = 256 * 1024;
 
-  RelayBuffer() : bytes_(std::make_unique_for_overwrite<char[]>(kFirst)) {}
-  std::span<char> space() { return {bytes_.get(), size_}; }
+  // Where to read to.
+  std::span<char> space();
+  // The first bytes of it, as read.
   std::string_view view(std::size_t used) const { return {bytes_.get(), used}; }
-  // Call after the bytes have been passed on: their content is lost when the buffer grows.
+  // Call after the bytes have been passed on: their content is lost when the buffer changes its size.
   void passed_on(std::size_t used);
+  // True when the last read filled it: the next will probably not wait.
+  bool filled() const { return filled_; }
+  // Before a wait: gives the memory back until space() is called again.
+  void release();
 
  private:
+  void resize(std::size_t size);
+
   std::size_t size_ = kFirst;
-  std::unique_ptr<char[]> bytes_;
+  bool filled_ = false;
+  std::unique_ptr<char[]> bytes_;  // null: none is held
 };
 
 // How long a relayed connection may stay half closed without a byte.

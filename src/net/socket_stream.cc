@@ -115,6 +115,24 @@ Task<Result<std::size_t>> SocketStream::read_some(std::span<char> out) {
   }
 }
 
+Task<Result<void>> SocketStream::wait_readable() {
+  if (!socket_.is_open()) co_return closed("read from");
+  streak_ = 0;
+  watchdog_->begin(Side::kRead, limit_);
+  for (;;) {
+    auto [error] = co_await socket_.async_wait(asio::socket_base::wait_read, use_result);
+    if (!error) break;
+    auto failure =
+        judge(error, was_cancelled(co_await asio::this_coro::cancellation_state), Side::kRead, "read from");
+    if (!failure) continue;
+    watchdog_->end(Side::kRead);
+    co_return *std::move(failure);
+  }
+  watchdog_->end(Side::kRead);
+  read_more_ = true;
+  co_return success();
+}
+
 Task<Result<void>> SocketStream::write_parts(std::span<asio::const_buffer> parts) {
   if (!socket_.is_open()) co_return closed("write to");
   boost::system::error_code error;

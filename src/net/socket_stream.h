@@ -17,6 +17,7 @@ class SocketStream final : public Stream {
   ~SocketStream() override;
 
   Task<Result<std::size_t>> read_some(std::span<char> out) override;
+  Task<Result<void>> wait_readable() override;
   Task<Result<void>> write_all(std::string_view data) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second,

@@ -26,6 +26,9 @@ class Stream {
 
   // Reads at least one byte into `out`; 0 means that the peer has finished sending.
   virtual Task<Result<std::size_t>> read_some(std::span<char> out) = 0;
+  // Completes when read_some() would probably not wait, with the same errors and the same limit: whoever may
+  // have to wait for long holds no buffer meanwhile.
+  virtual Task<Result<void>> wait_readable() = 0;
   // Writes all of `data`, which must stay valid until the task ends.
   virtual Task<Result<void>> write_all(std::string_view data) = 0;
   // Writes both parts in order, as one vectored write where the transport can.

@@ -25,6 +25,10 @@ class MemoryStream final : public net::Stream {
     used_ += count;
     co_return count;
   }
+  net::Task<Result<void>> wait_readable() override {
+    if (closed_) co_return make_error(Code::kCancelled, "closed");
+    co_return success();
+  }
   net::Task<Result<void>> write_all(std::string_view data) override { co_return take(data); }
   net::Task<Result<void>> write_all(std::string_view first, std::string_view second) override {
     CO_TRY_VOID(take(first));

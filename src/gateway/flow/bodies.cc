@@ -94,6 +94,14 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
 Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange) {
   net::RelayBuffer buffer;
   while (true) {
+    if (!buffer.filled()) {
+      buffer.release();
+      auto waited = co_await upstream.wait_body();
+      if (!waited) {
+        exchange.abort();
+        co_return false;
+      }
+    }
     auto got = co_await upstream.read_body(buffer.space());
     if (!got) {
       exchange.abort();

@@ -26,8 +26,16 @@ Result<AnswerBody> AnswerBody::make(http::ClientExchange& exchange, std::string_
 
 Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
   if (!decoder_ && !scanner_) co_return co_await exchange_->read_body(out);
-  while (given_ == ready_.size()) {
-    if (ended_) co_return std::size_t{0};
+  CO_TRY_VOID(co_await wait());
+  auto count = std::min(out.size(), ready_.size() - given_);
+  std::memcpy(out.data(), ready_.data() + given_, count);
+  given_ += count;
+  co_return count;
+}
+
+Task<Result<void>> AnswerBody::wait() {
+  if (!decoder_ && !scanner_) co_return co_await exchange_->wait_body();
+  while (given_ == ready_.size() && !ended_) {
     ready_.clear();
     given_ = 0;
     CO_TRY(bool more, co_await refill());
@@ -35,10 +43,7 @@ Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
     ended_ = true;
     if (scanner_) scanner_->finish(ready_);
   }
-  auto count = std::min(out.size(), ready_.size() - given_);
-  std::memcpy(out.data(), ready_.data() + given_, count);
-  given_ += count;
-  co_return count;
+  co_return success();
 }
 
 void AnswerBody::settle(std::string_view plain) {
@@ -51,9 +56,15 @@ void AnswerBody::settle(std::string_view plain) {
 
 Task<Result<bool>> AnswerBody::refill() {
   if (!raw_left_) {
+    if (!filled_ && !exchange_->body_waiting()) {
+      for (std::string* held : {&raw_, &plain_, &ready_}) *held = std::string();
+      CO_TRY_VOID(co_await exchange_->wait_body());
+    }
     raw_.resize(step_);
     CO_TRY(std::size_t count, co_await exchange_->read_body(raw_));
-    if (count == raw_.size()) step_ = std::min(step_ * 4, kLargestStep);
+    filled_ = count == raw_.size();
+    if (filled_) step_ = std::min(step_ * 4, kLargestStep);
+    if (count <= step_ / 16) step_ = std::max(step_ / 4, kFirstStep);
     if (count == 0) {
       if (decoder_) CO_TRY_VOID(decoder_->finish());
       co_return false;
@@ -104,6 +115,10 @@ Task<Result<void>> pass_answer(AnswerBody& body, http::ResponseHead head, http::
   first = std::string();
   net::RelayBuffer buffer;
   while (!whole) {
+    if (!buffer.filled()) {
+      buffer.release();
+      CO_TRY_VOID(co_await body.wait());
+    }
     CO_TRY(std::size_t count, co_await body.read(buffer.space()));
     if (count == 0) break;
     CO_TRY_VOID(co_await exchange.write(buffer.view(count)));

@@ -26,6 +26,8 @@ class AnswerBody {
   // As ClientExchange::read_body(). Gives what has come as soon as it has come; only what may be the
   // beginning of a secret waits for what follows it.
   Task<Result<std::size_t>> read(std::span<char> out);
+  // Completes when read() has something to give, with the same errors. Little memory is held meanwhile.
+  Task<Result<void>> wait();
   // True when read() would probably not wait.
   bool waiting() const { return given_ < ready_.size() || ended_ || exchange_->body_waiting(); }
   std::size_t incidents() const { return scanner_ ? scanner_->incidents() : 0; }
@@ -41,9 +43,10 @@ class AnswerBody {
   http::ClientExchange* exchange_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<SecretScanner> scanner_;  // null: nothing to look for
-  std::size_t step_;   // grows while the peer fills it, so that a stream that waits costs little
-  std::string raw_;    // as received
-  std::string plain_;  // decoded
+  std::size_t step_;     // grows while the peer fills it, so that a stream that waits costs little
+  bool filled_ = false;  // the last read was as large as it could be
+  std::string raw_;      // as received
+  std::string plain_;    // decoded
   bool raw_left_ = false;
   std::string ready_;
   std::size_t given_ = 0;

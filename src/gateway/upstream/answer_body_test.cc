@@ -59,6 +59,7 @@ struct FakeExchange final : http::ClientExchange {
     at += count;
     co_return count;
   }
+  Task<Result<void>> wait_body() override { co_return success(); }
   net::StreamPtr take_stream() override { return nullptr; }
   void close() override {}
   void set_idle_limit(Steady::duration) override {}

@@ -64,6 +64,11 @@ void BoundedExchange::close() {
   inner_->close();
 }
 
+Task<Result<void>> BoundedExchange::wait_body() {
+  CO_TRY_VOID(allow(limits_.idle));
+  co_return co_await inner_->wait_body();
+}
+
 Task<Result<std::size_t>> BoundedExchange::read_body(std::span<char> out) {
   CO_TRY_VOID(allow(limits_.idle));
   auto count = co_await inner_->read_body(out);

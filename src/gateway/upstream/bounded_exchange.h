@@ -22,6 +22,7 @@ class BoundedExchange final : public http::ClientExchange {
   Task<Result<void>> finish_body() override;
   Task<Result<http::ResponseHead>> read_head() override;
   Task<Result<std::size_t>> read_body(std::span<char> out) override;
+  Task<Result<void>> wait_body() override;
   bool body_waiting() const override { return inner_->body_waiting(); }
   net::StreamPtr take_stream() override { return inner_->take_stream(); }
   void close() override;

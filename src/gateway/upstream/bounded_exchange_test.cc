@@ -42,6 +42,7 @@ class FakeExchange final : public http::ClientExchange {
     co_return http::ResponseHead{.status = 200};
   }
   Task<Result<std::size_t>> read_body(std::span<char>) override { co_return std::size_t{0}; }
+  Task<Result<void>> wait_body() override { co_return success(); }
   net::StreamPtr take_stream() override { return nullptr; }
   void close() override {}
   void set_idle_limit(Steady::duration) override {}

@@ -88,22 +88,28 @@ Task<Result<ResponseHead>> H2ClientExchange::read_head() {
   co_return std::move(s.head);
 }
 
-Task<Result<std::size_t>> H2ClientExchange::read_body(std::span<char> out) {
-  CHECK(!out.empty(), "read into an empty buffer");
-  if (!head_read_) co_return make_error(Code::kInternal, "the answer's head has not been read yet");
+Task<Result<void>> H2ClientExchange::wait_body() {
   auto& s = *stream_;
   auto until = deadline();
-  while (s.buffered() == 0) {
-    if (closed_) co_return failure("read an answer body");
-    if (s.end_received && !s.failure) {
-      trailers_ = s.trailers;
-      co_return std::size_t{0};
-    }
-    if (s.closed || s.failure) co_return failure("read an answer body");
+  while (s.buffered() == 0 && !closed_ && !s.end_received && !s.closed && !s.failure) {
     if (Steady::now() >= until)
       co_return make_error(Code::kDeadline, "read from {}: no progress within the time limit",
                            connection_->peer());
     (void)co_await s.readable.wait_until(until);
+  }
+  co_return success();
+}
+
+Task<Result<std::size_t>> H2ClientExchange::read_body(std::span<char> out) {
+  CHECK(!out.empty(), "read into an empty buffer");
+  if (!head_read_) co_return make_error(Code::kInternal, "the answer's head has not been read yet");
+  CO_TRY_VOID(co_await wait_body());
+  auto& s = *stream_;
+  if (s.buffered() == 0) {
+    bool whole = s.end_received && !s.failure && !closed_;
+    if (!whole) co_return failure("read an answer body");
+    trailers_ = s.trailers;
+    co_return std::size_t{0};
   }
   auto count = std::min(out.size(), s.buffered());
   std::memcpy(out.data(), s.received.data() + s.taken, count);

@@ -17,6 +17,7 @@ class H2ClientExchange final : public ClientExchange {
   Task<Result<ResponseHead>> read_head() override;
   Task<Result<std::size_t>> read_body(std::span<char> out) override;
   bool body_waiting() const override { return stream_->buffered() > 0 || stream_->end_received; }
+  Task<Result<void>> wait_body() override;
   net::StreamPtr take_stream() override;
   void close() override;
   void set_idle_limit(Steady::duration limit) override { idle_limit_ = limit; }

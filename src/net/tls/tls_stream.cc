@@ -62,7 +62,7 @@ BIO_METHOD* TlsStream::bio_method() {
 }
 
 TlsStream::TlsStream(async::Executor executor, StreamPtr inner, SslPtr ssl, std::string_view prefix)
-    : inner_(std::move(inner)), ssl_(std::move(ssl)), sent_(std::move(executor)) {
+    : inner_(std::move(inner)), ssl_(std::move(ssl)), step_(kSmallReceive), sent_(std::move(executor)) {
   make_receive_buffer(std::max(prefix.size(), kSmallReceive));
   filled_ = prefix.copy(received_.get(), prefix.size());
   BIO* bio = BIO_new(bio_method());
@@ -82,11 +82,19 @@ void TlsStream::make_receive_buffer(std::size_t capacity) {
   capacity_ = capacity;
 }
 
+void TlsStream::choose_step() {
+  if (capacity_ == 0) return;  // the memory was given back, and this was done then
+  if (filled_ == capacity_) {
+    step_ = kLargeReceive;
+  } else if (filled_ < kSmallReceive) {
+    step_ = kSmallReceive;
+  }
+}
+
 Task<Result<bool>> TlsStream::receive() {
   CHECK(used_ == filled_, "encrypted bytes left over");
-  bool large = filled_ == capacity_;
-  bool small = filled_ < kSmallReceive;
-  if (large || small) make_receive_buffer(large ? kLargeReceive : kSmallReceive);
+  choose_step();
+  make_receive_buffer(step_);
   used_ = filled_ = 0;
   if (!sending_ && outgoing_.empty()) drop_large_buffers();
   CO_TRY(std::size_t count, co_await inner_->read_some(std::span(received_.get(), capacity_)));
@@ -158,6 +166,15 @@ Task<Result<std::size_t>> TlsStream::read_some(std::span<char> out) {
     if (!more)
       co_return make_error(Code::kUnavailable, "{} closed the connection without ending TLS", peer());
   }
+}
+
+Task<Result<void>> TlsStream::wait_readable() {
+  if (used_ < filled_ || SSL_pending(ssl_.get()) > 0) co_return success();
+  choose_step();
+  received_.reset();
+  capacity_ = used_ = filled_ = 0;
+  if (!sending_ && outgoing_.empty()) drop_large_buffers();
+  co_return co_await inner_->wait_readable();
 }
 
 Result<void> TlsStream::encrypt(std::string_view data) {

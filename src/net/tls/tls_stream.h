@@ -20,6 +20,7 @@ class TlsStream final : public Stream {
   bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
   Task<Result<std::size_t>> read_some(std::span<char> out) override;
+  Task<Result<void>> wait_readable() override;
   Task<Result<void>> write_all(std::string_view data) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second) override;
   Task<Result<void>> write_all(std::string_view first, std::string_view second,
@@ -39,6 +40,8 @@ class TlsStream final : public Stream {
   static BIO_METHOD* bio_method();
 
   void make_receive_buffer(std::size_t capacity);
+  // By how much the last read brought, how much the next one asks for.
+  void choose_step();
 
   // Fetches encrypted bytes from the peer; false when it has finished.
   Task<Result<bool>> receive();
@@ -54,6 +57,7 @@ class TlsStream final : public Stream {
   // Encrypted bytes: [used_, filled_) is received and not yet decrypted.
   std::unique_ptr<char[]> received_;
   std::size_t capacity_ = 0;
+  std::size_t step_;  // what the next read asks for
   std::size_t used_ = 0;
   std::size_t filled_ = 0;
   std::string outgoing_;    // encrypted, not yet sent

@@ -38,7 +38,9 @@ struct Outcome {
 
 async::Task<> read_until_end(Stream& stream, std::string& out, std::optional<Error>& failure) {
   std::string buffer(100'000, '\0');
-  for (;;) {
+  for (bool wait = false;; wait = !wait) {
+    if (wait)
+      (void)co_await stream.wait_readable();  // it neither loses bytes nor waits for those that are here
     auto count = co_await stream.read_some(buffer);
     if (!count.ok()) failure = count.error();
     if (!count.ok() || *count == 0) co_return;
