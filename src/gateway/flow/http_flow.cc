@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/refusal.h"
+#include "gateway/flow/websocket.h"
 #include "gateway/token/text.h"
 #include "gateway/upstream/answer_body.h"
 #include "gateway/upstream/answer_head.h"
@@ -299,10 +300,7 @@ Task<> HttpFlow::answer(Running& run) {
     co_await answer_searched(run, std::move(back->head), coding, rules, incidents);
   else if (co_await send_head(run, std::move(back->head)))
     run.answered = co_await send_answer(*run.upstream, run.exchange);
-  if (incidents > 0) {
-    parts_.events.add(*run.in.sandbox, "egress.secret_in_answer", run.in.dialled.text(), run.injection.id,
-                      fmt::format("{} places of an answer held a secret and were replaced", incidents));
-  }
+  tell_incidents(run, incidents);
 }
 
 // The upstream does not take them: the next request gets new ones.
@@ -361,8 +359,20 @@ Task<> HttpFlow::switch_protocol(Running& run) {
   net::StreamPtr server = run.upstream->take_stream();
   run.raw_client = client->get();
   run.raw_server = server.get();
-  co_await net::relay(**client, *server);
+  if (!run.injection.patterns) {
+    co_await net::relay(**client, *server);
+  } else {
+    std::size_t incidents = 0;
+    co_await relay_websocket(**client, *server, run.injection.patterns, incidents);
+    tell_incidents(run, incidents);
+  }
   run.raw_client = run.raw_server = nullptr;
+}
+
+void HttpFlow::tell_incidents(const Running& run, std::size_t count) {
+  if (count == 0) return;
+  parts_.events.add(*run.in.sandbox, "egress.secret_in_answer", run.in.dialled.text(), run.injection.id,
+                    fmt::format("{} places of an answer held a secret and were replaced", count));
 }
 
 }  // namespace atl::gateway

@@ -50,6 +50,7 @@ class HttpFlow {
                                 const AnswerRules& rules, std::size_t& incidents);
   AnswerRules answer_rules(const Running& run) const;
   void reject_tokens(const Running& run);
+  void tell_incidents(const Running& run, std::size_t count);
   async::Task<> switch_protocol(Running& run);
   async::Task<> refuse(Running& run, const Error& error);
   async::Task<> refuse(http::Exchange& exchange, int status, policy::Refusal refusal);

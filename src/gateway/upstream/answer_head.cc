@@ -114,6 +114,9 @@ bool accepts_websocket(const http::RequestHead& request, const http::ResponseHea
   auto accept = answer.headers.find("sec-websocket-accept");
   if (answer.status != 101 || !key || !accept || answer.headers.count("sec-websocket-accept") != 1)
     return false;
+  // One that was not asked for would change what frames mean.
+  if (answer.headers.find("sec-websocket-extensions") && !request.headers.find("sec-websocket-extensions"))
+    return false;
   if (!answer.headers.has_token("upgrade", "websocket") || answer.headers.count("upgrade") != 1) return false;
   auto text = std::string(*key).append(kWebsocketGuid);
   std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};

@@ -259,6 +259,13 @@ TEST(Websocket, IsAcceptedByItsKeyOnly) {
   auto wrong = good;
   wrong.headers.set("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=");
   EXPECT_FALSE(accepts_websocket(request, wrong));
+  auto compressed = good;
+  compressed.headers.set("sec-websocket-extensions", "permessage-deflate");
+  auto offered = request;
+  offered.headers.remove("sec-websocket-extensions");
+  EXPECT_FALSE(accepts_websocket(offered, compressed)) << "nobody asked for it";
+  offered.headers.set("sec-websocket-extensions", "permessage-deflate");
+  EXPECT_TRUE(accepts_websocket(offered, compressed));
   auto other = good;
   other.headers.set("upgrade", "h2c");
   EXPECT_FALSE(accepts_websocket(request, other));
