@@ -253,12 +253,12 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity = identity_of(live->row);
   identity.keep_environment = spec.keep_environment;
-  identity.authority_pem = std::move(told.authority_pem);
-  identity.authority_hash = std::move(told.authority_hash);
+  set_trust(identity, told);
   identity.envs = resolved.build.envs;
   identity.known_token = resolved.memory_token;
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
+  live->trusts = std::move(told.authority_root);
   FAULT("create.initialised");
   live->guest->close();
   if (live->ending) co_return gone_meanwhile(*live);

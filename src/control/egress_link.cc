@@ -48,10 +48,15 @@ EgressAnswer read_answer(const std::string& body) {
   boost::system::error_code error;
   json::value value = json::parse(body.empty() ? "{}" : body, error);
   EgressAnswer out;
-  const json::value* pem = error ? nullptr : value.find_pointer("/authority/pem", error);
-  if (pem && pem->is_string()) out.authority_pem = std::string_view(pem->get_string());
-  const json::value* hash = pem ? value.find_pointer("/authority/hash", error) : nullptr;
-  if (hash && hash->is_string()) out.authority_hash = std::string_view(hash->get_string());
+  auto read = [&value](const char* pointer, std::string& to) {
+    boost::system::error_code absent;
+    const json::value* text = value.find_pointer(pointer, absent);
+    if (text && text->is_string()) to = std::string_view(text->get_string());
+  };
+  if (error) return out;
+  read("/authority/pem", out.authority_pem);
+  read("/authority/hash", out.authority_hash);
+  read("/authority/root", out.authority_root);
   return out;
 }
 
@@ -111,10 +116,11 @@ EgressFacts egress_facts(const model::SandboxRow& row, const std::string& root_t
 }
 
 EgressLink::EgressLink(async::Executor executor, http::Connector connect,
-                       std::function<std::vector<EgressFacts>()> all, Keep keep)
+                       std::function<std::vector<EgressFacts>()> all, Keep keep, std::function<void()> told)
     : connect_(std::move(connect)),
       all_(std::move(all)),
       keep_(std::move(keep)),
+      told_(std::move(told)),
       work_(executor),
       progress_(executor),
       scope_(executor) {}
@@ -214,6 +220,7 @@ Task<Result<void>> EgressLink::serve() {
   have_ = 0;
   connected_ = true;
   log::info("gateway connected");
+  if (told_) told_();
   while (!stopping_) CO_TRY_VOID(co_await say_next());
   co_return success();
 }

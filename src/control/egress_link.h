@@ -31,7 +31,8 @@ struct EgressFacts {
 };
 // What the gateway says about a sandbox that it was told of.
 struct EgressAnswer {
-  std::string authority_pem, authority_hash;  // to be trusted inside; empty: none is needed
+  std::string authority_pem, authority_hash;  // to be trusted inside; empty: there is none
+  std::string authority_root;                 // changes when all authorities do
 };
 
 // As a row says it. What began as a copy of another sandbox is, for rules, of that one's template:
@@ -44,8 +45,9 @@ class EgressLink {
   // `all` gives everything that holds a slot now.
   // `keep` stores what the gateway tells for the journal; what it could not store is told again.
   using Keep = std::function<Task<Result<void>>(std::vector<model::Event> events)>;
+  // `told` is called each time a gateway has been told everything; may be null.
   EgressLink(async::Executor executor, http::Connector connect, std::function<std::vector<EgressFacts>()> all,
-             Keep keep);
+             Keep keep, std::function<void()> told = nullptr);
 
   void start();
   Task<> stop();
@@ -83,6 +85,7 @@ class EgressLink {
   http::Connector connect_;
   std::function<std::vector<EgressFacts>()> all_;
   Keep keep_;
+  std::function<void()> told_;
   std::shared_ptr<http::Client> client_;
   std::uint64_t have_ = 0;  // number of the last event of this gateway that was stored
   std::deque<Message> queue_;

@@ -43,6 +43,7 @@ class EgressLinkTest : public testing::Test {
     heard.notify_all();
     std::string text;
     if (exchange.request().target.starts_with("/v1/alive")) text = std::exchange(news_text, "{}");
+    if (exchange.request().method == "PUT") text = put_text;
     (void)co_await exchange.respond(head, std::move(text));
   }
   Task<Result<void>> store(std::vector<model::Event> events) {
@@ -107,8 +108,11 @@ class EgressLinkTest : public testing::Test {
   std::vector<model::Event> stored;
   bool stores = true;
   bool down = false;
+  int begun = 0;
+  std::string put_text;
   EgressLink link{loop.get_executor(), [this] { return dial(); }, [this] { return all; },
-                  [this](std::vector<model::Event> events) { return store(std::move(events)); }};
+                  [this](std::vector<model::Event> events) { return store(std::move(events)); },
+                  [this] { ++begun; }};
 };
 
 TEST_F(EgressLinkTest, BeginsWithEverythingThenTellsChangesInOrder) {
@@ -129,6 +133,20 @@ TEST_F(EgressLinkTest, WaitsUntilTheGatewayKnows) {
   link.start();
   EXPECT_TRUE(know(facts("a", 1)).ok());
   EXPECT_THAT(news().back(), testing::AnyOf(HasSubstr("/v1/sandboxes/a"), HasSubstr("/v1/sync")));
+}
+
+TEST_F(EgressLinkTest, TellsWhatTheGatewaySaysAndEachTimeThereIsANewOne) {
+  put_text = R"({"authority":{"pem":"P","hash":"H","root":"R"}})";
+  link.start();
+  until([&] { return link.connected(); });
+  EXPECT_EQ(begun, 1);
+  auto answer = know(facts("a", 1));
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->authority_pem + answer->authority_hash + answer->authority_root, "PHR");
+  put_text = "{}";
+  EXPECT_EQ(know(facts("a", 1))->authority_pem, "");
+  far_end->close();
+  until([&] { return begun == 2; });
 }
 
 TEST_F(EgressLinkTest, SaysSoWhenThereIsNoGateway) {

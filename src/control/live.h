@@ -82,6 +82,7 @@ struct Live {
   std::optional<Steady::time_point> last_cpu_at;
 
   Laps laps;
+  std::string trusts;         // EgressAnswer::authority_root, as its guest daemon was told; empty: not known
   bool pooled = false;        // launched for the pool: started with the policy `open`
   bool adopted = false;       // the runner's list or answer has confirmed it: later lists must show it
   bool copying = false;       // its disk is being copied; the next copy waits

@@ -180,6 +180,7 @@ Task<> SandboxService::reconcile() {
   reconciled_ = true;
   log::info("reconciled with the runner", {{"listed", listed->size()}, {"lost", expected.size()}});
   ask_for_refill();
+  if (egress_.connected()) scope_.spawn("trust", tell_trust());
   comparing_ = true;
   scope_.spawn("reconcile snapshots", reconcile_snapshots());
 }

@@ -121,11 +121,9 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   auto known = co_await egress_.make_known(std::move(facts));
   if (live->ending) co_return ended_meanwhile(live->row.id);
   GuestIdentity identity = identity_of(live->row);
-  if (known) {
-    identity.authority_pem = std::move(known->authority_pem);
-    identity.authority_hash = std::move(known->authority_hash);
-  }
+  if (known) set_trust(identity, *known);
   auto told = co_await live->guest->init(std::move(identity));
+  if (told && known) live->trusts = std::move(known->authority_root);
   live->laps.lap(live->laps.guest_us);
   FAULT("resume.initialised");
   live->guest->close();

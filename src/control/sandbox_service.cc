@@ -53,7 +53,8 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       runner_(executor, std::move(connect_runner)),
       egress_(
           executor, options_.connect_gateway, [this] { return all_egress(); },
-          [this](std::vector<model::Event> events) { return keep_events(std::move(events)); }),
+          [this](std::vector<model::Event> events) { return keep_events(std::move(events)); },
+          [this] { scope_.spawn("trust", tell_trust()); }),
       scope_(executor),
       deadlines_changed_(executor),
       refill_(executor),
@@ -272,6 +273,7 @@ Task<Result<void>> SandboxService::set_network(std::string tenant, std::string i
   if (live->ending) co_return no_such(id);
   live->row.network = std::move(rules);
   ++live->version;
+  egress_.changed(egress_facts(live->row));  // meanwhile it may have been told the old ones again
   Step step;
   step.event = "sandbox.network";
   step.message = "network rules replaced";

@@ -276,6 +276,11 @@ class SandboxService final : public Directory {
   Task<> reconcile_snapshots();
   GuestIdentity identity_of(const model::SandboxRow& row) const;
 
+  // trusting.cc
+  static void set_trust(GuestIdentity& identity, const EgressAnswer& told);
+  Task<> tell_trust();  // to all that run and have not heard of it
+  Task<> tell_trust_to(LivePtr live);
+
   // pausing.cc
   Task<Result<void>> pause_now(std::string tenant, std::string id, Memory memory);
   Task<Result<void>> pause_live(LivePtr live, Memory memory, model::PauseCause cause);
@@ -382,6 +387,7 @@ class SandboxService final : public Directory {
   GuestNetwork guests_;
   RunnerClient runner_;
   EgressLink egress_;
+  bool telling_trust_ = false;
   async::Scope scope_;
   async::Event deadlines_changed_;
   async::Event refill_;

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "guest/java_store.h"
 #include "guest/posix.h"
 
 namespace atl::guest {
@@ -16,6 +19,8 @@ constexpr std::size_t kMaxBundle = 4 << 20;
 constexpr std::string_view kBegin = "# The authority of this sandbox's gateway\n";
 constexpr std::string_view kEnd = "# End of the authority of this sandbox's gateway\n";
 constexpr char kAlone[] = "/usr/local/share/ca-certificates/atoll.crt";
+constexpr char kJava[] = "/etc/ssl/certs/java/cacerts";  // where the JDKs of Debian look
+constexpr std::size_t kMaxJava = 8 << 20;
 constexpr char kBundle[] = "/etc/ssl/certs/ca-certificates.crt";
 
 void make_directories(const std::string& root) {
@@ -30,6 +35,16 @@ std::string without_ours(std::string bundle) {
   std::size_t end = begin == std::string::npos ? begin : bundle.find(kEnd, begin);
   if (end != std::string::npos) bundle.erase(begin, end + kEnd.size() - begin);
   return bundle;
+}
+
+// Only where there is a Java: a later one takes ours from kAlone when it is installed. A store that is not
+// ours to change stays, and is told.
+void install_for_java(const std::string& root, const std::string& pem) {
+  auto store = read_small_file(root + kJava, kMaxJava);
+  if (!store.ok()) return;
+  auto wanted = with_trusted(*store, pem, system_clock().now().ms);
+  auto written = wanted.ok() ? write_small_file(root + kJava, *wanted, 0644) : Result<void>(wanted.error());
+  if (!written.ok()) log::warn("Java does not trust the gateway", {{"why", written.error().message()}});
 }
 
 }  // namespace
@@ -55,6 +70,7 @@ Result<void> install_authority(const std::string& root, const Authority& authori
   if (!wanted.empty() && wanted.back() != '\n') wanted += '\n';
   wanted.append(kBegin).append(authority.pem).append(kEnd);
   if (wanted == bundle) return success();
+  install_for_java(root, authority.pem);
   return write_small_file(root + kBundle, wanted, 0644);
 }
 

@@ -44,6 +44,20 @@ TEST_F(TrustTest, AddsItselfToTheBundleOnce) {
   EXPECT_EQ(read("/usr/local/share/ca-certificates/atoll.crt"), authority("two").pem);
 }
 
+TEST_F(TrustTest, JavaTrustsItWhereThereIsAJava) {
+  const std::string java = "/etc/ssl/certs/java/cacerts";
+  ASSERT_TRUE(install_authority(root, authority("QUJD")).ok());
+  EXPECT_EQ(read(java), "?");
+  std::filesystem::create_directories(root + "/etc/ssl/certs/java");
+  std::string empty("\xfe\xed\xfe\xed\0\0\0\2\0\0\0\0", 12);
+  ASSERT_TRUE(write_small_file(root + java, empty + std::string(20, 'x'), 0644).ok());
+  ASSERT_TRUE(install_authority(root, authority("QUJE")).ok());
+  EXPECT_THAT(read(java), HasSubstr(std::string("\0\0\0\3ABD", 7)));
+  ASSERT_TRUE(write_small_file(root + java, "of another format", 0644).ok());
+  ASSERT_TRUE(install_authority(root, authority("QUJF")).ok());
+  EXPECT_EQ(read(java), "of another format");
+}
+
 TEST_F(TrustTest, NoAuthorityChangesNothing) {
   ASSERT_TRUE(install_authority(root, {}).ok());
   EXPECT_EQ(read(bundle), "?");

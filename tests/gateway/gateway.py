@@ -393,6 +393,38 @@ def hostile_requests_have_one_meaning_or_none(stage):
     stage.more_passed += passed
 
 
+WEBSOCKET = """
+import socket, ssl
+name = "api.example.com"
+plain = socket.create_connection((name, 443), 10)
+s = ssl.create_default_context().wrap_socket(plain, server_hostname=name)
+s.sendall(b"GET /websocket HTTP/1.1\\r\\nHost: api.example.com\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
+          b"Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n"
+          b"Sec-WebSocket-Extensions: permessage-deflate\\r\\n\\r\\n")
+got = b""
+while True:
+    piece = s.recv(65536)
+    got += piece
+    if not piece or got.endswith(b"\\x88\\x02\\x03\\xe8"):
+        break
+print(got.decode("latin-1"))
+"""
+
+
+@check
+def a_websocket_brings_no_secret_in(stage):
+    make_credential(stage)
+    sandbox = stage.sandboxes["credential"]
+    sandbox.write("/tmp/websocket.py", WEBSOCKET.encode())
+    mark = stage.outside.mark()
+    outcome = sandbox.run("python3 /tmp/websocket.py")
+    (seen,) = stage.outside.since(mark, "http") or [None]
+    expect(seen and seen["headers"].get("x-api-key") == KEY, f"{seen} {outcome}")
+    expect("sec-websocket-extensions" not in seen["headers"], seen)
+    expect(b" 101 " in outcome.stdout and b"beat" in outcome.stdout, outcome)
+    expect(KEY[12:].encode() not in outcome.stdout and b"[api-key of atoll]" in outcome.stdout, outcome.stdout)
+
+
 @check
 def header_rules_of_the_create_set_headers_with_secrets(stage):
     make_credential(stage)
@@ -501,6 +533,37 @@ def refusals_are_events_of_the_sandbox(stage):
         return [one for one in events if one["type"] == "egress.denied" and one["data"]["target"] == "11.0.0.20:443"]
 
     stage.until(told, "the event of a refusal")
+
+
+@check
+def what_runs_trusts_a_gateway_whose_authorities_are_new(stage):
+    # A sandbox that stands for one that was made before there was a gateway: it knows nothing of the authority of today.
+    sandbox = stage.api.create(timeout_s=900)
+    try:
+        stage.instance.gateway.kill()
+        vault = stage.instance.data_dir + "/gateway/vault.db"
+        for name in (vault, vault + "-wal", vault + "-shm"):
+            if os.path.exists(name):
+                os.rename(name, name + ".aside")
+        stage.instance.gateway.start()
+        secret = {"name": "late", "value": KEY, "credential": {"type": "header", "name": "x-api-key"}}
+        stage.until(lambda: stage.api.call("POST", "/secrets", secret).status == 201, "the vault of the new gateway")
+        stage.api.expect((201,), "POST", "/v1/bindings", {"secret": "late", "host": "allowed.example.com"})
+
+        def trusted():
+            return sandbox.run("curl -sS -m 10 -o /dev/null -w '%{http_code}' https://allowed.example.com/late").stdout == b"200"
+
+        stage.until(trusted, "the trust in the new authority")
+    finally:
+        stage.instance.gateway.kill()
+        for name in (vault, vault + "-wal", vault + "-shm"):
+            if os.path.exists(name):
+                os.remove(name)
+            if os.path.exists(name + ".aside"):
+                os.rename(name + ".aside", name)
+        stage.instance.gateway.start()
+        stage.until(lambda: stage.api.call("GET", "/secrets").status == 200, "the old vault")
+        sandbox.kill()
 
 
 @check

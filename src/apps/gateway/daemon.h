@@ -50,6 +50,7 @@ class Daemon {
   gateway::Feed feed_;
   std::unique_ptr<http::Server> feed_server_;
   std::unique_ptr<gateway::vault::Vault> vault_;
+  std::string authority_root_;  // changes with the root of all authorities, and does not tell it
   std::unique_ptr<gateway::Names> names_;
   std::unique_ptr<gateway::Authorities> authorities_;
   std::unique_ptr<gateway::Interceptor> interceptor_;

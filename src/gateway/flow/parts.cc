@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/parts.h"
 
-#include <algorithm>
-
 #include "net/own_address.h"
 
 namespace atl::gateway {
@@ -48,18 +46,6 @@ AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stre
 
 std::string upstream_key(const Sandbox& sandbox) {
   return fmt::format("{}/{}", sandbox.id, sandbox.generation);
-}
-
-bool opens_tls(const vault::Vault& vault, const Sandbox& sandbox) {
-  if (sandbox.policy && sandbox.policy->may_inspect()) return true;
-  auto has = [](const std::vector<std::string>& list, const std::string& one) {
-    return std::find(list.begin(), list.end(), one) != list.end();
-  };
-  return std::any_of(vault.bindings().begin(), vault.bindings().end(), [&](const vault::Binding& binding) {
-    if (binding.tenant != sandbox.tenant) return false;
-    bool everyone = binding.sandboxes.empty() && binding.templates.empty();
-    return everyone || has(binding.sandboxes, sandbox.id) || has(binding.templates, sandbox.template_id);
-  });
 }
 
 }  // namespace atl::gateway

@@ -61,9 +61,6 @@ bool runs_on(const SandboxPtr& now, const Sandbox& then);
 // rules of today do not refuse it. `now` may be null.
 bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream);
 
-// True when TLS connections of this sandbox may have to be opened: it must then trust its authority.
-bool opens_tls(const vault::Vault& vault, const Sandbox& sandbox);
-
 // Under which the upstream side keeps connections of a sandbox.
 std::string upstream_key(const Sandbox& sandbox);
 

@@ -5,8 +5,6 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include "gateway/tls/trust.h"
-
 namespace atl::gateway {
 namespace {
 
@@ -134,27 +132,6 @@ TEST(Authority, SignsAnewBeforeALeafEnds) {
   EXPECT_NE(first->certificate, second->certificate);
   EXPECT_EQ(judge(ours->certificate_pem(), second->certificate.get(), "a.example", late), X509_V_OK);
   EXPECT_EQ(ours->cached(), 1U);
-}
-
-TEST(Trust, TheBundleHoldsTheAuthorityAndThePublicRoots) {
-  auto ours = authority();
-  auto other = authority("stands for a public root");
-  auto bundle = trust_bundle(ours->certificate_pem(), other->certificate_pem());
-  net::BioPtr bio(BIO_new_mem_buf(bundle.data(), static_cast<int>(bundle.size())));
-  net::X509Ptr first(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  net::X509Ptr second(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  net::X509Ptr third(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
-  EXPECT_TRUE(first && second && !third);
-}
-
-TEST(Trust, AJavaStoreHoldsEachCertificateAndItsDigest) {
-  auto ours = authority();
-  auto store = java_trust_store(ours->certificate_pem() + authority("b")->certificate_pem(), kNow);
-  ASSERT_TRUE(store.ok()) << store.error().message();
-  EXPECT_EQ(store->substr(0, 12), std::string("\xfe\xed\xfe\xed\0\0\0\2\0\0\0\2", 12));
-  EXPECT_FALSE(java_trust_store("", kNow).ok());
-  EXPECT_FALSE(java_trust_store("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", kNow).ok());
 }
 
 }  // namespace
