@@ -11,6 +11,9 @@ namespace {
 
 constexpr model::Tier kTiers[] = {model::Tier::kContainer, model::Tier::kGvisor, model::Tier::kMicrovm};
 
+// Not of the host: the operator chose to let sandboxes out directly.
+constexpr char kGatewayLayer[] = "gateway";
+
 using Status = control::SandboxService::Status;
 
 bool usable(const Status& status, model::Tier tier) {
@@ -133,8 +136,11 @@ json::object host_json(const Services& services, const Status& status) {
   out["degraded"] = known && !setting.tier && status.default_tier == model::Tier::kContainer;
   out["cgroups"] = kCgroups[known ? std::min<int>(status.runner.cgroup_mode, 3) : 0];
   out["landlockAbi"] = known ? status.runner.landlock_abi : 0;
-  out["missingLayers"] =
+  json::array layers =
       missing_layers(known ? model::missing_layers(status.runner.features, status.default_tier) : 0);
+  bool direct = !services.sandboxes.options().connect_gateway;
+  if (known && direct) layers.emplace_back(kGatewayLayer);
+  out["missingLayers"] = std::move(layers);
   return out;
 }
 

@@ -118,7 +118,7 @@ TEST_F(IsolationApiTest, PostureAndMetricsShowEveryFeature) {
   offer(model::kContainerTier);
   auto posture = call("GET", "/v1/host/posture");
   ASSERT_EQ(posture.status, 200) << posture.text;
-  EXPECT_EQ(posture.body.at("missingLayers"), json::parse(R"(["landlock"])"));
+  EXPECT_EQ(posture.body.at("missingLayers"), json::parse(R"(["landlock","gateway"])"));
   EXPECT_EQ(posture.body.at("defaultIsolation"), "container");
   EXPECT_EQ(posture.body.at("degraded"), false);
   EXPECT_EQ(posture.body.at("tiers").at(0).at("usable"), true);

@@ -506,9 +506,13 @@ def down_keep_leaves_sandboxes_for_the_next_up(world):
 def foreground_stays_and_tidies_up_at_a_signal(world):
     other = ["--instance", "cli2", "--data-dir", world.folder + "/data3", "--run-dir", world.folder + "/run3"]
     process = world.spawn("up", *other, "--listen", "127.0.0.1:0", "--slot-first", "3490", "--slot-count", "9", "--no-base",
-                          "--foreground", "--json")
+                          "--no-gateway", "--foreground", "--json")
     told = json.loads(process.stdout.readline())
     assert world.run("ps", "--instance", "cli2").returncode == 0
+    # Nobody goes without the gateway by accident, and who does is told.
+    assert re.search(r"missing: .*\bgateway\b", world.ok("status", "--instance", "cli2"))
+    assert not re.search(r"missing: .*\bgateway\b", world.ok("status", "--instance", "cli"))
+    assert "gateway" not in world.daemons()  # of cli2, which is the current one
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 0 and not os.path.exists(told["run_dir"] + "/supervisor.json")

@@ -203,7 +203,14 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
   bool orphans = state.ok() && !state->listen.empty() &&
                  std::any_of(state->daemons.begin(), state->daemons.end(),
                              [](const DaemonState& d) { return is_running(d.process); });
-  if (orphans) started.config.listen = state->listen;
+  if (orphans) {
+    started.config.listen = state->listen;
+    TRY(Config running, config_of_flags(state->flags));
+    started.config.gateway = running.gateway;
+    started.config.gateway_port = running.gateway_port;
+  } else {
+    TRY_VOID(choose_gateway_port(started.config));
+  }
   TRY_VOID(choose_ports(started.config));
   TRY_VOID(ensure_local_address(started.config));
   TRY_VOID(daemon_specs(started.config).ok() ? success()

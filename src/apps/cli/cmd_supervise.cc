@@ -31,6 +31,7 @@ Result<int> run_supervisor(const MachineOptions& machine, const Globals& globals
 // Becomes the daemon: same process, so that systemd watches the daemon itself.
 Result<int> become_daemon(const std::string& name, const MachineOptions& machine, const Globals& globals) {
   TRY(Config config, resolve_config(machine, globals));
+  if (name == "gateway" && !config.gateway) return kExitOk;  // its unit may be enabled: it has nothing to do
   TRY(std::vector<DaemonSpec> daemons, daemon_specs(config));
   for (const DaemonSpec& spec : daemons) {
     if (spec.name != name) continue;

@@ -33,7 +33,7 @@ struct Config {
   std::string default_isolation = "container";  // of sandboxes for which nobody asks for another
   bool microvm_emulation = false;               // allow the microvm tier without KVM
   bool evict_paused = false;                    // memory of paused sandboxes goes to the host's swap
-  bool gateway = false;                         // all egress through atoll-gateway
+  bool gateway = true;                          // all egress through atoll-gateway
   std::string gateway_rules;                    // a file with the operator's rules; empty: none
   std::uint32_t gateway_port = 7401;            // of this host, TCP and UDP; 0: any that is free
 };

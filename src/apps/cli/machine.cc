@@ -44,6 +44,21 @@ Result<std::uint16_t> free_port(const std::string& address) {
   return ntohs(v6 ? storage.sin6_port : reinterpret_cast<sockaddr_in*>(any)->sin_port);
 }
 
+// Whether somebody has this port of this host, TCP or UDP.
+bool is_taken(std::uint32_t port) {
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<std::uint16_t>(port));
+  int yes = 1;
+  for (int type : {SOCK_STREAM, SOCK_DGRAM}) {
+    sys::Fd fd(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
+    // As the daemon does: what its predecessor has left behind of closed connections is no obstacle.
+    if (type == SOCK_STREAM) (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0) return true;
+  }
+  return false;
+}
+
 // How well a client on this machine reaches an address: 2 loopback, 1 all addresses, 0 another one.
 int reach_of(const std::string& address) {
   auto endpoint = net::parse_endpoint(address, net::AnyPort::kYes);
@@ -102,7 +117,10 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
                "where KVM does not work, emulate the processors of the microvm tier");
   app.add_flag("--evict-paused", options.evict_paused,
                "take the memory of paused sandboxes to the host's swap");
-  app.add_flag("--gateway", options.gateway, "send everything that leaves sandboxes through atoll-gateway");
+  auto* on = app.add_flag("--gateway", options.gateway,
+                          "send everything that leaves sandboxes through atoll-gateway (the default)");
+  app.add_flag("--no-gateway", options.no_gateway, "let sandboxes out directly, by address rules alone")
+      ->excludes(on);
   app.add_option("--gateway-port", options.gateway_port, "port of the gateway on this host (default: 7401)")
       ->type_name("PORT")
       ->check(CLI::Range(0, 65535));
@@ -132,7 +150,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   if (options.microvm_emulation) config.microvm_emulation = true;
   if (options.evict_paused) config.evict_paused = true;
-  if (options.gateway) config.gateway = true;
+  if (options.gateway || options.no_gateway) config.gateway = options.gateway;
   if (!options.gateway_rules.empty()) config.gateway_rules = options.gateway_rules;
   if (options.gateway_port >= 0) config.gateway_port = static_cast<std::uint32_t>(options.gateway_port);
   TRY_VOID(check_config(config));
@@ -164,7 +182,7 @@ std::vector<std::string> config_flags(const Config& config) {
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
   if (config.evict_paused) flags.push_back("--evict-paused");
-  if (config.gateway) flags.push_back("--gateway");
+  flags.push_back(config.gateway ? "--gateway" : "--no-gateway");
   if (!config.gateway_rules.empty()) flags.insert(flags.end(), {"--gateway-rules", config.gateway_rules});
   flags.insert(flags.end(), {"--gateway-port", fmt::format("{}", config.gateway_port)});
   return flags;
@@ -183,6 +201,7 @@ Result<Config> config_of_flags(const std::vector<std::string>& flags) {
   } catch (const CLI::Error& failure) {
     return make_error(Code::kCorrupt, "flags that are not ours: {}", failure.what());
   }
+  options.no_gateway = !options.gateway;  // an older version said so by saying nothing
   return resolve_config(options, globals);
 }
 
@@ -215,7 +234,7 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--slot-first", running.slot_first, asked.slot_first);
   compare("--slot-count", running.slot_count, asked.slot_count);
   compare("--default-isolation", running.default_isolation, asked.default_isolation);
-  if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "no --gateway");
+  if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "--no-gateway");
   compare("--gateway-rules", running.gateway_rules, asked.gateway_rules);
   return differ;
 }
@@ -279,7 +298,12 @@ Result<void> choose_ports(Config& config) {
     TRY(endpoint.port, free_port(endpoint.address));
     address = format_endpoint(endpoint);
   }
-  if (config.gateway && config.gateway_port == 0) {
+  return success();
+}
+
+Result<void> choose_gateway_port(Config& config) {
+  bool usual = config.gateway_port == Config().gateway_port;
+  if (config.gateway && (config.gateway_port == 0 || (usual && is_taken(config.gateway_port)))) {
     TRY(config.gateway_port, free_port("0.0.0.0"));
   }
   return success();

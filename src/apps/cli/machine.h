@@ -21,7 +21,7 @@ struct MachineOptions {
   int slot_first = -1, slot_count = -1, ready = -1;
   bool microvm_emulation = false;
   bool evict_paused = false;
-  bool gateway = false;
+  bool gateway = false, no_gateway = false;  // neither: as configured
   int gateway_port = -1;
 };
 // Declares --config, --data-dir and --run-dir, and with kAll what else is in the configuration.
@@ -46,6 +46,9 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config);
 
 // Replaces port 0 by a free one, so that the daemons keep it through restarts.
 Result<void> choose_ports(Config& config);
+// The same for the gateway's. The usual one is not insisted on: nobody outside needs to know it, and another
+// instance may have it.
+Result<void> choose_gateway_port(Config& config);
 // Whether a runner holds its lock that no supervisor of ours has started: systemd's, or one started by hand.
 bool run_by_others(const Config& config);
 // kDenied with what to do, unless we are root.

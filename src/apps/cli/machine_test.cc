@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "net/datagram.h"
+
 namespace atl::cli {
 namespace {
 
@@ -44,6 +46,29 @@ TEST(ChoosePorts, ReplacesZeroByAFreePort) {
   EXPECT_EQ(config.listen[1], "127.0.0.1:7400");
 }
 
+TEST(ChooseGatewayPort, TakesAnotherWhenTheUsualOneIsTaken) {
+  // Whoever else has the port, after this it is taken.
+  async::asio::io_context loop;
+  auto other = net::bind_udp(loop.get_executor(), {"0.0.0.0", 7401});
+  Config config;
+  ASSERT_TRUE(choose_gateway_port(config).ok());
+  EXPECT_NE(config.gateway_port, 7401u);
+  EXPECT_NE(config.gateway_port, 0u);
+  config.gateway_port = 7402;  // asked for: it is kept, and the daemon says that it is taken
+  ASSERT_TRUE(choose_gateway_port(config).ok());
+  EXPECT_EQ(config.gateway_port, 7402u);
+}
+
+TEST(ConfigFlags, OfAnOlderVersionHaveNoGateway) {
+  EXPECT_TRUE(Config().gateway);
+  auto running = config_of_flags({"--no-config", "--gateway-port", "7401"});
+  ASSERT_TRUE(running.ok());
+  EXPECT_FALSE(running->gateway);
+  auto now = config_of_flags(config_flags(Config()));
+  ASSERT_TRUE(now.ok());
+  EXPECT_TRUE(now->gateway);
+}
+
 // The supervisor gets the configuration as flags: they must give exactly the same again.
 TEST(ConfigFlags, GiveTheSameConfiguration) {
   Config config;
@@ -57,7 +82,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.slot_first = 7;
   config.microvm_emulation = true;
   config.evict_paused = true;
-  config.gateway = true;
+  config.gateway = false;
   config.gateway_port = 7499;
   config.gateway_rules = "/etc/atoll/rules.json";
   config.slot_count = 9;
@@ -87,7 +112,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->default_isolation, config.default_isolation);
   EXPECT_TRUE(again->microvm_emulation);
   EXPECT_TRUE(again->evict_paused);
-  EXPECT_TRUE(again->gateway);
+  EXPECT_FALSE(again->gateway);
   EXPECT_EQ(again->gateway_port, 7499u);
   EXPECT_EQ(again->gateway_rules, config.gateway_rules);
   EXPECT_EQ(again->slot_count, config.slot_count);

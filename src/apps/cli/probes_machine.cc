@@ -150,9 +150,11 @@ std::vector<Finding> host_findings(const boost::json::value& host) {
   const json::value* missing = find_at(host, "missingLayers");
   if (missing == nullptr || !missing->is_array()) return out;
   for (const json::value& layer : missing->as_array()) {
-    if (layer.is_string())
-      out.push_back({"layer of defence", State::kWarning, "missing: " + std::string(layer.as_string()),
-                     "see SECURITY.md for what it gives"});
+    if (!layer.is_string()) continue;
+    bool gateway = layer.as_string() == "gateway";
+    out.push_back({"layer of defence", State::kWarning, "missing: " + std::string(layer.as_string()),
+                   gateway ? "addresses alone are judged; 'atoll up' without --no-gateway has it"
+                           : "see SECURITY.md for what it gives"});
   }
   if (missing->as_array().empty()) out.push_back({"layers of defence", State::kOk, "all in force", ""});
   return out;
