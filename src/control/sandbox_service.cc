@@ -273,7 +273,7 @@ Task<Result<void>> SandboxService::set_network(std::string tenant, std::string i
   if (live->ending) co_return no_such(id);
   live->row.network = std::move(rules);
   ++live->version;
-  egress_.changed(egress_facts(live->row));  // meanwhile it may have been told the old ones again
+  egress_.changed(facts_for_gateway(live->row));  // meanwhile it may have been told the old ones again
   Step step;
   step.event = "sandbox.network";
   step.message = "network rules replaced";

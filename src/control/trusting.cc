@@ -29,7 +29,7 @@ Task<> SandboxService::tell_trust_to(LivePtr live) {
            live->row.generation == generation;
   };
   if (!runs()) co_return;
-  auto told = co_await egress_.make_known(egress_facts(live->row));
+  auto told = co_await egress_.make_known(facts_for_gateway(live->row));
   if (!told || told->authority_pem.empty() || told->authority_root == live->trusts || !runs()) co_return;
   GuestIdentity identity = identity_of(live->row);
   identity.keep_environment = true;

@@ -58,7 +58,6 @@ bool fits_stream(const Rule& rule, Stream stream) {
       return stream != Stream::kOther || rule.action == Action::kDeny || rule.action == Action::kAsk;
     case Protocol::kTls: return stream == Stream::kTls;
     case Protocol::kWeb: return stream != Stream::kOther;
-    case Protocol::kUdp: return false;
   }
   return false;
 }

@@ -51,9 +51,7 @@ struct Policy::Judge {
     bool may = entry.source == Source::kOperator || entry.source == Source::kTenant;
     if (!in_force(entry) || !may || rule.action != Action::kAllow) return false;
     std::string_view label = facts.who.label;
-    if (rule.protocol == Protocol::kUdp || !sees(rule, label, own(entry, label)) ||
-        !has_port(rule, facts.authority.port))
-      return false;
+    if (!sees(rule, label, own(entry, label)) || !has_port(rule, facts.authority.port)) return false;
     auto in = [&address](const HostPattern& host) { return host.matches_address(address); };
     if (std::any_of(rule.except.begin(), rule.except.end(), in)) return false;
     if (request && match_request(rule, *request).match != Match::kYes) return false;
@@ -189,15 +187,7 @@ void Policy::hear(const RuleSet& set, Authors& authors) {
 
 void Policy::add(Rule rule, Source source, bool shadow, const std::string& prefix) {
   std::string id = prefix + rule.id;
-  if (rule.protocol != Protocol::kUdp) {
-    entries_.push_back({std::move(rule), source, shadow, std::move(id)});
-    return;
-  }
-  if (shadow) return;  // the kernel knows no trial
-  if (rule.ports.empty()) rule.ports.emplace_back();
-  for (const HostPattern& host : rule.hosts) {
-    for (const PortRange& range : rule.ports) udp_.push_back({host.block(), range});
-  }
+  entries_.push_back({std::move(rule), source, shadow, std::move(id)});
 }
 
 // Within one action the order stays.

@@ -78,13 +78,6 @@ struct RequestDecision {
   std::optional<ShadowDifference> shadow;
 };
 
-// Datagrams that the kernel may let out of a sandbox.
-struct UdpBlock {
-  Cidr block;
-  PortRange ports;
-  bool operator==(const UdpBlock&) const = default;
-};
-
 // What one rule said about one request, for people.
 struct Explained {
   std::string rule;
@@ -130,10 +123,8 @@ class Policy {
   // True when some connection may have to be opened to judge or change what is in it.
   bool may_inspect() const;
 
-  const std::vector<UdpBlock>& udp() const { return udp_; }
   // Things that its author probably did not mean, as sentences.
   const std::vector<std::string>& notes() const { return notes_; }
-  bool has_shadow() const { return has_shadow_; }
 
  private:
   struct Entry {
@@ -162,7 +153,6 @@ class Policy {
   void note_mistakes(const RuleSet& set);
 
   std::vector<Entry> entries_;  // deny, allow, ask, adjust; in each of them in the order of Source
-  std::vector<UdpBlock> udp_;
   std::vector<std::string> notes_;
   Authors authors_, with_shadow_;
   bool has_shadow_ = false;

@@ -253,7 +253,6 @@ TEST(Policy, AShadowIsToldAndNotEnforced) {
       {"id":"y","action":"deny","hosts":["b.example"]})",
                                         Source::kSandbox, R"(,"shadow":true)")})
                     .value();
-  EXPECT_TRUE(policy->has_shadow());
   auto put = policy->request(request_to("a.example:443", "PUT", "/"));
   EXPECT_EQ(put.verdict, Verdict::kAllow);
   ASSERT_TRUE(put.shadow);
@@ -265,17 +264,6 @@ TEST(Policy, AShadowIsToldAndNotEnforced) {
   ASSERT_TRUE(connection.shadow);
   EXPECT_EQ(connection.shadow->rule, "shadow-sandbox/y");
   EXPECT_TRUE(policy->may_resolve("b.example", ""));
-}
-
-TEST(Policy, UdpRulesAreForTheKernel) {
-  auto policy =
-      policy_of(R"({"action":"allow","hosts":["8.8.8.8","9.0.0.0/8"],"ports":[53,"100-200"],"protocol":"udp"},
-    {"action":"allow","hosts":["7.7.7.7"],"protocol":"udp"})");
-  ASSERT_EQ(policy->udp().size(), 5u);
-  EXPECT_EQ(policy->udp()[1].block.text(), "8.8.8.8/32");
-  EXPECT_EQ(policy->udp()[1].ports, (PortRange{100, 200}));
-  EXPECT_EQ(policy->udp()[4].ports, (PortRange{1, 65535}));
-  EXPECT_EQ(policy->connection(connection_to("8.8.8.8:53", Stream::kOther)).way, Way::kDeny);
 }
 
 TEST(Policy, BodiesAreReadOnlyWhereARuleLooksIntoThem) {

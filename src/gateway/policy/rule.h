@@ -31,9 +31,8 @@ enum class Action : std::uint8_t { kDeny, kAllow, kAsk, kAdjust };
 std::string_view action_name(Action action);  // "deny"
 
 // kAny: whatever is spoken. kHttp: requests, in clear or out of an opened TLS connection. kTls: TLS
-// connections and what comes out of them. kWeb: both, without a need to see requests. kUdp: datagrams, which
-// only the kernel sees.
-enum class Protocol : std::uint8_t { kAny, kHttp, kTls, kWeb, kUdp };
+// connections and what comes out of them. kWeb: both, without a need to see requests.
+enum class Protocol : std::uint8_t { kAny, kHttp, kTls, kWeb };
 
 // Both ends belong to it.
 struct PortRange {
