@@ -110,11 +110,15 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   auto pool = pools_.find({resolved.build.id, resolved.tier});
   // Until the runner's list is in, a loaded row may name a sandbox that is gone.
   if (!reconciled_ || pool == pools_.end() || pool->second.ready.empty()) co_return LivePtr();
-  LivePtr live = pool->second.ready.front();
+  auto& ready = pool->second.ready;
+  auto warm = std::find_if(ready.begin(), ready.end(), [](const LivePtr& one) { return !one->warming; });
+  auto chosen = warm == ready.end() ? ready.begin() : warm;
+  LivePtr live = *chosen;
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
   CO_TRY_VOID(quota_->check(spec.tenant, amounts_of(live->row.limits), limit_of(spec.tenant)));
   note_accepted(resolved);
-  pool->second.ready.pop_front();
+  ready.erase(chosen);
+  end_warming(*live);
   live->place = quota_->convert(std::move(live->place), spec.tenant);
   give_to_tenant(*live, spec, resolved);
   ask_for_refill();

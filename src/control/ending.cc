@@ -27,6 +27,7 @@ std::string exit_reason(const wire::ExitedEvent& event) {
 void SandboxService::begin_end(LivePtr live, Ending ending) {
   if (live->ending) return;
   live->ending = true;
+  end_warming(*live);
   live->row.outcome = ending.outcome;
   live->row.reason = ending.reason;
   ++live->version;

@@ -16,6 +16,7 @@ namespace atl::control {
 namespace {
 
 constexpr Steady::duration kUpLimit = std::chrono::seconds(10);
+constexpr Steady::duration kStartedLimit = std::chrono::seconds(60);
 constexpr Steady::duration kInternalLimit = std::chrono::seconds(10);
 constexpr std::size_t kMaxAnswer = 4096;
 // A pool sandbox may wait long for its tenant; its connection should still be warm then.
@@ -125,6 +126,22 @@ Task<Result<void>> GuestClient::wait_until_up() {
     co_return unreachable(make_error(Code::kUnavailable, "health answered {}", answer->head.status));
   }
   co_return success();
+}
+
+Task<Result<void>> GuestClient::wait_until_started() {
+  http::RequestHead request;
+  request.method = "GET";
+  request.target = "/started";
+  request.authority = "guest";
+  request.headers.add("x-atoll-internal", token_);
+  auto answer = co_await async::within(kStartedLimit, "the template's start command",
+                                       http::fetch(client_, request, std::string(), kMaxAnswer));
+  // 404: an older guest daemon, which knows of no such thing.
+  if (answer && (answer->head.status == 204 || answer->head.status == 404)) co_return success();
+  std::string why = answer ? fmt::format("it answered {}", answer->head.status) : answer.error().message();
+  co_return make_error(Code::kUnavailable, "the template's start command is not ready: {}", why)
+      .with_word("not_ready")
+      .with_hint("its own log, or its path 'ready' in /etc/atoll/start.json of the template, says more");
 }
 
 Task<Result<http::Answer>> GuestClient::call(const char* method, std::string path, std::string body,

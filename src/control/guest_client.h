@@ -56,6 +56,9 @@ class GuestClient {
   GuestClient(http::Connector connector, const model::Key32& internal_token);
   // Waits until the daemon answers, and keeps the connection for init().
   Task<Result<void>> wait_until_up();
+  // Waits until the template's start command is ready for its first client (guest/start.h). kUnavailable with
+  // the word not_ready when it is not in time.
+  Task<Result<void>> wait_until_started();
   // Hands over identity, environment, token, time and 32 fresh random bytes. kUnavailable with the word
   // agent_unreachable when the daemon does not take them in time.
   Task<Result<void>> init(GuestIdentity identity);

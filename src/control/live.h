@@ -84,6 +84,7 @@ struct Live {
   Laps laps;
   std::string trusts;         // EgressAnswer::authority_root, as its guest daemon was told; empty: not known
   bool pooled = false;        // launched for the pool: started with the policy `open`
+  bool warming = false;       // it waits in a pool, and its start command is not ready yet
   bool adopted = false;       // the runner's list or answer has confirmed it: later lists must show it
   bool copying = false;       // its disk is being copied; the next copy waits
   bool held = false;          // nobody may connect for a moment; who wants to waits

@@ -4,6 +4,7 @@
 // host's own tier is kept at its size; one of another tier is as large as the recent demand for it, at most
 // that size. Refilled off the critical path, drained when their template changes or goes.
 #include <algorithm>
+#include <utility>
 
 #include "base/random.h"
 #include "control/service_impl.h"
@@ -40,6 +41,7 @@ void SandboxService::forget_old_asks() {
 }
 
 void SandboxService::leave_pool(const LivePtr& live) {
+  end_warming(*live);
   auto pool = pools_.find(pool_key(*live));
   if (pool != pools_.end()) std::erase(pool->second.ready, live);
 }
@@ -128,8 +130,8 @@ void SandboxService::fill_pools() {
   for (const auto& [key, wanted] : plan) {
     Pool& pool = pools_[key];
     // Asked for each one anew: a launch may fail before spawn() returns, for want of a place.
-    while (pool.launching < kMaxLaunching && pool.ready.size() + pool.launching < wanted.size &&
-           Steady::now() >= pool.not_before) {
+    while (pool.launching + pool.warming < kMaxLaunching &&
+           pool.ready.size() + pool.launching < wanted.size && Steady::now() >= pool.not_before) {
       ++pool.launching;
       scope_.spawn("launch for the pool", launch_ready(wanted.template_id, key));
     }
@@ -144,7 +146,10 @@ Task<> SandboxService::launch_ready(std::string template_id, PoolKey key) {
   if (launched) {
     pool.failures = 0;
     LivePtr live = *launched;
-    if (!live->ending) pool.ready.push_back(live);
+    if (!live->ending) {
+      pool.ready.push_back(live);
+      begin_warming(live);
+    }
   } else {
     pool.not_before = Steady::now() + failure_wait(pool.failures++);
     if (launched.error().word() != "capacity") {
@@ -153,6 +158,32 @@ Task<> SandboxService::launch_ready(std::string template_id, PoolKey key) {
                                                             {"what", launched.error().message()}});
     }
   }
+  stopped_.notify_all();
+  ask_for_refill();
+}
+
+// Until its start command is ready, one in the pool is taken only when there is no other: that is still
+// sooner than a start. One whose command does not get ready in time stays: a new one would fare no better.
+void SandboxService::begin_warming(const LivePtr& live) {
+  live->warming = true;
+  ++pools_[pool_key(*live)].warming;
+  scope_.spawn("warm up", warm_up(live));
+}
+
+void SandboxService::end_warming(Live& live) {
+  if (std::exchange(live.warming, false)) --pools_[pool_key(live)].warming;
+}
+
+Task<> SandboxService::warm_up(LivePtr live) {
+  auto started = co_await live->guest->wait_until_started();
+  if (!live->warming) co_return;  // it has left the pool
+  end_warming(*live);
+  if (!started)
+    log::warn("a sandbox in the pool is not ready", {{"id", live->row.id},
+                                                     {"build", live->row.build},
+                                                     {"isolation", model::tier_name(live->row.tier)},
+                                                     {"word", started.error().word()},
+                                                     {"what", started.error().message()}});
   stopped_.notify_all();
   ask_for_refill();
 }

@@ -3,6 +3,8 @@
 // Pools of tiers other than the host's own: as large as the recent demand, and no larger than configured.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "support/service_fixture.h"
 
 namespace atl::control {
@@ -45,6 +47,24 @@ class PoolTest : public ServiceTest {
     for (const auto& row : service().list(all).rows) count -= row->tier == tier ? 1 : 0;
     return count;
   }
+  // Fills pools until `more` sandboxes are in them whose start command is not ready. Their names.
+  std::set<std::string> fill_with_cold(std::size_t more) {
+    std::size_t wanted = world().guests.asked_started + more;
+    std::set<std::string> before = names();
+    world().until([&] {
+      service().fill_pools();
+      return world().guests.asked_started == wanted;
+    });
+    std::set<std::string> out;
+    for (const std::string& name : names())
+      if (!before.contains(name)) out.insert(name);
+    return out;
+  }
+  std::set<std::string> names() {
+    std::set<std::string> out;
+    for (const auto& [id, entry] : runner().entries) out.insert(id);
+    return out;
+  }
   std::size_t ready_gvisor() { return ready(model::Tier::kGvisor); }
 };
 
@@ -62,6 +82,45 @@ TEST_F(PoolTest, AnotherTierHasAPoolOnlyOnceItWasAskedFor) {
   EXPECT_EQ(runner().started, started) << "it was ready";
   create(model::Tier::kContainer);
   EXPECT_EQ(runner().started, started) << "each tier is given from its own pool";
+}
+
+TEST_F(PoolTest, OneWhoseStartCommandIsNotReadyIsTakenOnlyWhenThereIsNoOther) {
+  start(2);
+  EXPECT_EQ(service().status().ready, 2u);
+  std::set<std::string> warm = names();
+  world().guests.hold_started = true;
+  EXPECT_TRUE(warm.contains(create(model::Tier::kContainer)));
+  auto cold = fill_with_cold(1);
+  EXPECT_EQ(service().status().ready, 1u) << "it says that it is ready only when it is";
+  EXPECT_TRUE(warm.contains(create(model::Tier::kContainer)));
+  EXPECT_TRUE(cold.contains(create(model::Tier::kContainer))) << "no start is as soon";
+  cold = fill_with_cold(2);
+  EXPECT_EQ(service().status().ready, 0u);
+  world().guests.hold_started = false;
+  world().guests.release();
+  world().until([this] { return service().status().ready == 2; });
+}
+
+TEST_F(PoolTest, OneWhoseStartCommandDoesNotGetReadyStaysAndIsNotReplaced) {
+  start(2);
+  std::size_t started = runner().started;
+  world().guests.started_status = 503;
+  create(model::Tier::kContainer);
+  world().fill();
+  EXPECT_EQ(ready(model::Tier::kContainer), 2u);
+  EXPECT_EQ(runner().started, started + 1);
+}
+
+TEST_F(PoolTest, OneThatIsTakenBeforeItIsReadyMakesRoomForTheNext) {
+  start(2);
+  world().guests.hold_started = true;
+  create(model::Tier::kContainer);
+  create(model::Tier::kContainer);
+  for (int round = 0; round < 3; ++round) {
+    auto cold = fill_with_cold(2);
+    EXPECT_TRUE(cold.contains(create(model::Tier::kContainer)));
+    EXPECT_TRUE(cold.contains(create(model::Tier::kContainer)));
+  }
 }
 
 TEST_F(PoolTest, ItGrowsWithTheDemandUpToTheSizeOfTheTemplate) {

@@ -121,6 +121,7 @@ void SandboxService::adopt_loaded(model::SandboxRow row, bool same_boot) {
       live->pooled = true;
       live->adopted = true;
       pools_[pool_key(*live)].ready.push_back(live);
+      begin_warming(live);
       note_asked(pool_key(*live));  // it was, before the restart
       return;
     case model::State::kStopping:

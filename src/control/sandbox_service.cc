@@ -323,7 +323,7 @@ SandboxService::Status SandboxService::status() const {
   for (const auto& [id, live] : live_) {
     if (live->ending) ++status.ending;
     if (live->row.state == model::State::kRunning && !live->ending) ++status.running;
-    if (live->row.state == model::State::kReady && !live->ending) ++status.ready;
+    if (live->row.state == model::State::kReady && !live->warming && !live->ending) ++status.ready;
     if (live->row.state == model::State::kPaused && !live->ending) ++status.paused;
   }
   return status;
@@ -337,7 +337,7 @@ bool SandboxService::busy() const {
   };
   return std::any_of(live_.begin(), live_.end(), turns) ||
          std::any_of(pools_.begin(), pools_.end(),
-                     [](const auto& pool) { return pool.second.launching > 0; });
+                     [](const auto& pool) { return pool.second.launching + pool.second.warming > 0; });
 }
 
 Task<> SandboxService::settle() {

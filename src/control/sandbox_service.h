@@ -217,6 +217,7 @@ class SandboxService final : public Directory {
     std::deque<LivePtr> ready;
     std::deque<Steady::time_point> asked;  // recent creates, at most kMaxAsked
     std::size_t launching = 0;
+    std::size_t warming = 0;     // of `ready`: their start command is not yet
     std::uint32_t failures = 0;  // in a row; spaces out the next attempt
     Steady::time_point not_before{};
   };
@@ -332,6 +333,9 @@ class SandboxService final : public Directory {
   // pool.cc
   Task<> launch_ready(std::string template_id, PoolKey key);
   Task<Result<LivePtr>> launch_for_pool(std::string template_id, PoolKey key);
+  void begin_warming(const LivePtr& live);
+  Task<> warm_up(LivePtr live);
+  void end_warming(Live& live);
   void drain_ready(Pool& pool, std::size_t keep);
   bool offers(model::Tier tier) const;
   std::size_t wanted_ready(const model::Template& base, const PoolKey& key) const;

@@ -13,6 +13,7 @@
 #include "guest/process_service.h"
 #include "guest/rest.h"
 #include "guest/rpc.h"
+#include "guest/start.h"
 #include "guest/tunnel.h"
 
 namespace atl::guest {
@@ -138,7 +139,8 @@ Task<> Server::handle(Exchange& exchange) {
 Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   const http::RequestHead& request = exchange.request();
   if (!is_internal(request.headers, guest_.options.internal_token)) {
-    bool known = path == "/init" || path == "/freeze" || path == "/activity" || request.method == "CONNECT";
+    bool known = path == "/init" || path == "/freeze" || path == "/activity" || path == "/started" ||
+                 request.method == "CONNECT";
     if (known) co_await respond_error(exchange, 404, "no such path here");
     co_return known;
   }
@@ -152,6 +154,10 @@ Task<bool> Server::serve_internal(Exchange& exchange, std::string_view path) {
   }
   if (path == "/freeze" && request.method == "POST") {
     co_await serve_freeze(guest_, exchange);
+    co_return true;
+  }
+  if (path == "/started" && request.method == "GET") {
+    co_await serve_started(guest_, exchange);
     co_return true;
   }
   if (path == "/activity" && request.method == "GET") {

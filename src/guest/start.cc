@@ -15,6 +15,8 @@
 #include "guest/limits.h"
 #include "guest/posix.h"
 #include "guest/process_service.h"
+#include "http/client.h"
+#include "net/tcp.h"
 
 namespace atl::guest {
 namespace {
@@ -24,6 +26,7 @@ constexpr std::size_t kMaxPorts = 16;
 constexpr int kBacklog = 1024;
 constexpr Millis kFirstPause{50};
 constexpr Millis kLongestPause{30'000};
+constexpr std::size_t kMaxReadyAnswer = 64 * kKiB;
 constexpr std::chrono::seconds kStable{60};  // after so long a run the next end counts as a first one
 
 void read_ports(const boost::json::object& message, Fields& fields, std::vector<std::uint16_t>& out) {
@@ -71,7 +74,23 @@ Result<SpawnRequest> prepare_start(Guest& guest, const StartCommand& command, st
   return spawn;
 }
 
+Task<Result<net::StreamPtr>> dial_own(std::uint16_t port) {
+  net::Endpoint endpoint{"127.0.0.1", port};
+  net::ConnectOptions options;
+  co_return co_await net::connect_tcp(endpoint, options);
+}
+
 }  // namespace
+
+Task<> serve_started(Guest& guest, Exchange& exchange) {
+  ClientWatch watch(guest.executor, exchange, [&guest] { guest.started_changed.notify_all(); });
+  while (!guest.started && !watch.gone()) co_await guest.started_changed.wait();
+  co_await watch.stop();
+  if (watch.gone()) co_return;
+  http::ResponseHead head;
+  head.status = 204;
+  co_await respond(exchange, std::move(head), "");
+}
 
 Result<StartCommand> parse_start_command(std::string_view text) {
   TRY(auto message, parse_message(text));
@@ -82,6 +101,9 @@ Result<StartCommand> parse_start_command(std::string_view text) {
   out.user = fields.text("user");
   out.directory = fields.text("cwd");
   read_ports(message, fields, out.ports);
+  out.ready = fields.text("ready");
+  if (!out.ready.empty() && (out.ready.front() != '/' || out.ports.empty()))
+    fields.fail("ready", "must be a path, and 'listen' must name its port");
   if (out.command.empty() || out.command.front() != '/') fields.fail("command", "must be an absolute path");
   if (fields.failure()) return *fields.failure();
   return out;
@@ -103,7 +125,27 @@ Result<void> Startup::listen() {
     TRY(sys::Fd fd, listen_on_port(port));
     sockets_.push_back(std::move(fd));
   }
+  guest_.started = command_.ready.empty();
   return success();
+}
+
+Task<> Startup::wait_ready() {
+  if (guest_.started) co_return;
+  auto client = http::make_client([port = command_.ports.front()] { return dial_own(port); });
+  for (Millis pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    http::RequestHead request;
+    request.method = "GET";
+    request.target = command_.ready;
+    request.authority = "localhost";
+    auto answer = co_await http::fetch(client, std::move(request), std::string(), kMaxReadyAnswer);
+    if (answer.ok() && answer->head.status / 100 == 2) break;
+    log::warn("the start command is not ready",
+              {{"why", answer.ok() ? fmt::format("it answered {}", answer->head.status)
+                                   : answer.error().message()}});
+    co_await async::sleep_for(pause);
+  }
+  guest_.started = true;
+  guest_.started_changed.notify_all();
 }
 
 Task<Result<ProcessPtr>> Startup::start() {

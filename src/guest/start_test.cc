@@ -3,7 +3,10 @@
 // The start command of a template: its file, and the sockets that it gets.
 #include "guest/start.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "guest/guest_test_util.h"
 
@@ -20,8 +23,11 @@ TEST(StartCommand, IsReadStrictly) {
   EXPECT_EQ(command->command, "/bin/server");
   EXPECT_THAT(command->arguments, ElementsAre("a"));
   EXPECT_THAT(command->ports, ElementsAre(8080, 49999));
-  for (const char* wrong : {"{}", R"({"command":"server"})", R"({"command":"/s","listen":[0]})",
-                            R"({"command":"/s","listen":[65536]})", R"({"command":"/s","listen":"80"})"})
+  EXPECT_EQ(parse_start_command(R"({"command":"/s","listen":[80],"ready":"/r"})")->ready, "/r");
+  for (const char* wrong :
+       {"{}", R"({"command":"/s","ready":"/r"})", R"({"command":"/s","listen":[80],"ready":"r"})",
+        R"({"command":"server"})", R"({"command":"/s","listen":[0]})", R"({"command":"/s","listen":[65536]})",
+        R"({"command":"/s","listen":"80"})"})
     EXPECT_FALSE(parse_start_command(wrong).ok()) << wrong;
 }
 
@@ -40,6 +46,7 @@ class StartTest : public GuestFixture {
     startup_ = std::make_unique<Startup>(server_->guest(), std::move(command));
     ASSERT_TRUE(startup_->listen().ok());
     starting_.spawn("start", startup_->run());
+    starting_.spawn("ready", startup_->wait_ready());
   }
   async::Scope starting_{loop_.get_executor()};
   std::unique_ptr<Startup> startup_;
@@ -69,6 +76,40 @@ TEST_F(StartTest, GetsItsSocketsAndIsNoWork) {
   EXPECT_EQ(std::string(buffer, *got), "1");
   ASSERT_EQ(server_->guest().processes.alive().size(), 1u);
   EXPECT_TRUE(server_->guest().processes.alive().front()->config().service);
+}
+
+TEST_F(StartTest, IsStartedOnlyWhenItSaysSo) {
+  auto probe = net::listen_tcp(loop_.get_executor(), {"127.0.0.1", 0});
+  ASSERT_TRUE(probe.ok());
+  StartCommand command;
+  command.command = "/usr/bin/python3";
+  // Refuses once, ends once, and then waits until it may answer.
+  command.arguments = {
+      "-c",
+      "import os, socket, sys; s = socket.socket(fileno=3); c = s.accept()[0]; c.recv(4096)\n"
+      "n = len(os.listdir(sys.argv[1])); open(sys.argv[1] + '/' + str(n), 'w')\n"
+      "if n == 1: os._exit(1)\n"
+      "if n > 1: open(sys.argv[2]).read()\n"
+      "status = '204 x' if n > 1 else '503 x'\n"
+      "c.send(('HTTP/1.1 ' + status + '\\r\\ncontent-length: 0\\r\\n\\r\\n').encode())",
+      path("asked"), path("go")};
+  command.user = "root";
+  command.ports = {(*probe)->port()};
+  command.ready = "/ready";
+  ASSERT_EQ(::mkdir(path("asked").c_str(), 0755), 0);
+  ASSERT_EQ(::mkfifo(path("go").c_str(), 0600), 0);
+  probe = make_error(Code::kInternal, "closed");
+  start(std::move(command));
+  EXPECT_FALSE(server_->guest().started);
+  EXPECT_TRUE(eventually([&] { return ::access(path("asked/2").c_str(), F_OK) == 0; }));
+  EXPECT_FALSE(server_->guest().started);
+  sys::Fd go;
+  EXPECT_TRUE(eventually([&] {
+    go = sys::Fd(::open(path("go").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    return static_cast<bool>(go);
+  }));
+  go.reset();
+  EXPECT_TRUE(eventually([&] { return server_->guest().started; }));
 }
 
 TEST_F(StartTest, StartsAgainWhenItEnds) {

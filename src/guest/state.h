@@ -53,8 +53,10 @@ struct Guest {
   WatchTable watches;
   BatchTable batches;
   Rest rest;
-  std::size_t transfers = 0;                        // uploads and downloads under way
-  std::size_t requests = 0;                         // of clients under way
+  std::size_t transfers = 0;  // uploads and downloads under way
+  std::size_t requests = 0;   // of clients under way
+  bool started = true;        // nobody need wait for the start command
+  async::Event started_changed;
   Steady::time_point last_request = Steady::now();  // that ended
 };
 

@@ -22,7 +22,7 @@ constexpr std::string_view kPackages =
 
 constexpr Recipe kRecipes[] = {
     {model::kBaseTemplate, "1", "", 1024, false},
-    {model::kInterpreterTemplate, "1",
+    {model::kInterpreterTemplate, "2",
      ",python3-ipykernel,python3-matplotlib,python3-numpy,python3-pandas,python3-pil,python3-requests,"
      "python3-scipy,python3-sklearn,python3-bs4,python3-openpyxl,esbuild,node-acorn,r-base-core,r-cran-"
      "irkernel,"
@@ -178,7 +178,7 @@ chmod -R u=rwX,go=rX "$ours"
 chroot "$root" python3 -m compileall -q /usr/lib/atoll/interpreter
 chroot --userspec=user "$root" env HOME=/home/user python3 -c 'import matplotlib.pyplot'
 cat >"$root/etc/atoll/start.json" <<END
-{"command":"/usr/lib/atoll/interpreter/atoll-interpreter","user":"user","listen":[49999]}
+{"command":"/usr/lib/atoll/interpreter/atoll-interpreter","user":"user","listen":[49999],"ready":"/ready"}
 END
 )sh";
   std::string script(kScript);

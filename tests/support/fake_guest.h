@@ -28,18 +28,21 @@ class FakeGuests {
     };
   }
   Task<> stop() {
-    hold_init = hold_activity = false;
+    hold_init = hold_started = hold_activity = false;
     released_.notify_all();
     scope_.cancel();
     co_await scope_.join();
   }
   void release() {
-    hold_init = hold_activity = false;
+    hold_init = hold_started = hold_activity = false;
     released_.notify_all();
   }
 
   int init_status = 204;
   bool hold_init = false;
+  bool hold_started = false;  // the start command is not ready until release()
+  int started_status = 204;
+  std::size_t asked_started = 0;
   bool unreachable = false;
   std::map<std::string, std::vector<std::string>> inits;   // bodies by sandbox
   std::map<std::string, std::vector<std::string>> tokens;  // that came with them
@@ -78,6 +81,11 @@ class FakeGuests {
       if (body) inits[id].push_back(*body);
       tokens[id].push_back(std::string(exchange.request().headers.find("x-atoll-internal").value_or("")));
       head.status = init_status;
+    }
+    if (exchange.request().path() == "/started") {
+      ++asked_started;
+      while (hold_started) co_await released_.wait();
+      head.status = started_status;
     }
     if (exchange.request().path() == "/freeze") {
       if (body) freezes[id].push_back(*body);

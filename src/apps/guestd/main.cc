@@ -182,7 +182,10 @@ int serve(const Arguments& arguments) {
   async::Scope scope(loop.get_executor());
   scope.spawn("reaper", reaper.run());
   scope.spawn("server", server.run(std::move(*listener)));
-  if (startup) scope.spawn("start command", startup->run());
+  if (startup) {
+    scope.spawn("start command", startup->run());
+    scope.spawn("start command is ready", startup->wait_ready());
+  }
   loop.run();
   // Only a bug gets here. The end of PID 1 ends the sandbox, which is the honest outcome.
   log::error("the event loop has ended");

@@ -85,7 +85,8 @@ Server::Server(async::Executor executor, ProcessTable& processes, Options option
       handler_([this](Exchange& exchange) { return handle(exchange); }),
       guest_daemon_(http::make_client([this] { return dial(options_.guest_daemon); })),
       connections_(executor),
-      work_done_(executor) {
+      work_done_(executor),
+      warmed_(executor) {
   limits_.connections = kMaxConnections;
 }
 
@@ -100,6 +101,7 @@ Task<> Server::run(std::unique_ptr<net::Listener> listener) {
     // The others wait for their first call: a kernel that nobody uses costs memory.
     if (defaults_.size() == 1) connections_.spawn("warm up", warm_up(*context));
   }
+  warm_ = defaults_.empty();
   for (;;) {
     auto stream = co_await listener->accept();
     if (!stream.ok()) {
@@ -117,6 +119,17 @@ Task<> Server::warm_up(ContextPtr context) {
   Work work(*this);
   auto ready = co_await context->warm_up();
   if (!ready.ok()) log::warn("the default context does not start", {{"why", ready.error().message()}});
+  warm_ = true;
+  warmed_.notify_all();
+}
+
+// Also when the default context does not start: each call will say why, and nothing comes of waiting.
+Task<> Server::serve_ready(Exchange& exchange) {
+  while (!warm_ && !stopping_) co_await warmed_.wait();
+  if (stopping_)
+    co_await respond_text(exchange, 503, "the code interpreter is shutting down");
+  else
+    co_await respond_json(exchange, 200, "\"OK\"");
 }
 
 Task<> Server::serve_connection(net::StreamPtr stream) {
@@ -125,6 +138,7 @@ Task<> Server::serve_connection(net::StreamPtr stream) {
 
 Task<> Server::shut_down() {
   stopping_ = true;
+  warmed_.notify_all();
   if (listener_ != nullptr) listener_->close();
   for (const ContextPtr& context : std::vector<ContextPtr>(contexts_)) co_await context->close();
   contexts_.clear();
@@ -141,6 +155,8 @@ Task<> Server::handle(Exchange& exchange) {
     co_await serve_execute(exchange);
   else if (path == "/health" && method == "GET")
     co_await respond_json(exchange, 200, "\"OK\"");
+  else if (path == "/ready" && method == "GET")
+    co_await serve_ready(exchange);
   else if (path == "/contexts" && method == "GET")
     co_await respond_json(exchange, 200, list_json(contexts_));
   else if (path == "/contexts" && method == "POST")

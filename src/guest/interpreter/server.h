@@ -74,6 +74,8 @@ class Server {
   Task<> serve_create(Exchange& exchange);
   Task<> serve_context(Exchange& exchange, std::string_view method, std::string_view rest);
   Task<> warm_up(ContextPtr context);
+  // GET /ready: answered when the first call finds a kernel that runs.
+  Task<> serve_ready(Exchange& exchange);
 
   // Takes the environment of the sandbox from the guest daemon, which also tells whether the caller may run
   // code: kUnauthenticated when it does not know the token.
@@ -97,6 +99,8 @@ class Server {
   std::size_t works_ = 0;  // that exist
   async::Event work_done_;
   bool stopping_ = false;
+  bool warm_ = false;  // the default context has started, or does not
+  async::Event warmed_;
 };
 
 }  // namespace atl::guest::interpreter

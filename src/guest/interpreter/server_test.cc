@@ -39,7 +39,7 @@ Task<Result<net::StreamPtr>> dial(std::uint16_t port) {
 
 class InterpreterTest : public ::testing::Test {
  protected:
-  explicit InterpreterTest(Steady::duration interrupt_limit = kInterruptLimit) {
+  explicit InterpreterTest(Steady::duration interrupt_limit = kInterruptLimit, const char* python = nullptr) {
     block_child_signals();
     ::signal(SIGPIPE, SIG_IGN);
     char name[] = "/tmp/atoll-interpreter-test-XXXXXX";
@@ -54,7 +54,7 @@ class InterpreterTest : public ::testing::Test {
     options.places.root = directory_;
     options.home = directory_;
     options.run_directory = directory_;
-    options.environment = {{"PATH", "/usr/bin:/bin"}};
+    options.environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", directory_}};
     options.guest_daemon = {"127.0.0.1", (*guest)->port()};
     options.identity_directory = directory_;
     options.interrupt_limit = interrupt_limit;
@@ -62,6 +62,7 @@ class InterpreterTest : public ::testing::Test {
     // Only the shell is "installed".
     fs::create_directories(directory_ + "/bin");
     fs::create_symlink("/bin/bash", directory_ + "/bin/bash");
+    if (python != nullptr) install_python(python);
     port_ = (*listener)->port();
     server_ = std::make_unique<Server>(loop_.get_executor(), processes_, options);
     scope_.spawn("reaper", reaper_.run());
@@ -78,6 +79,14 @@ class InterpreterTest : public ::testing::Test {
     reaper_.stop();
     await(scope_.join());
     fs::remove_all(directory_);
+  }
+
+  // A shell script in place of Python: the language of the first default context.
+  void install_python(const std::string& script) {
+    std::string path = directory_ + "/usr/bin/python3";
+    fs::create_directories(directory_ + "/usr/bin");
+    std::ofstream(path) << "#!/bin/bash\n" << script;
+    EXPECT_EQ(::chmod(path.c_str(), 0755), 0);
   }
 
   // Answers /envs, and knows one token.
@@ -252,6 +261,29 @@ TEST_F(InterpreterTest, RunsCodeThatKeepsItsVariables) {
   EXPECT_EQ(text_of(lines, "stdout"), "5\n");
   EXPECT_EQ(text_of(lines, "stderr"), "why\n");
   EXPECT_EQ(text_of(lines, "error", "name"), "ExitStatus");
+}
+
+TEST_F(InterpreterTest, IsReadyWithoutADefaultContext) { EXPECT_EQ(call("GET", "/ready").head.status, 200); }
+
+// Its first default context starts when it is told.
+class ColdInterpreterTest : public InterpreterTest {
+ protected:
+  ColdInterpreterTest() : InterpreterTest(kInterruptLimit, "read <\"$HOME/go\"; exit 1\n") {}
+};
+
+TEST_F(ColdInterpreterTest, IsReadyWhenItsDefaultContextHasStartedOrFailed) {
+  std::string go = directory_ + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  std::optional<Result<http::Answer>> ready;
+  auto head = request("GET", "/ready", 0, "");
+  scope_.spawn("ready", store(http::fetch(client_, std::move(head), std::string(), kMiB), ready));
+  EXPECT_EQ(print("echo shell"), "shell\n");
+  EXPECT_FALSE(ready);
+  sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(gate.get(), "now\n", 4), 4);
+  while (!ready) loop_.run_one();
+  ASSERT_TRUE(ready->ok());
+  EXPECT_EQ((*ready)->head.status, 200);
 }
 
 TEST_F(InterpreterTest, ContextsAreApart) {

@@ -116,6 +116,7 @@ for (const [language, code] of Object.entries(loops)) {
 }
 
 test('a client that leaves interrupts its code', async () => {
+  await sandbox.runCode(sets.python);
   const leave = new AbortController();
   const answer = await execute('print("on", flush=True)\nimport time\nwhile True: time.sleep(0.1)', {}, { signal: leave.signal });
   await answer.body.getReader().read();
