@@ -402,6 +402,10 @@ TEST_F(ApiTest, AMembersKeyStaysAMembersKey) {
   EXPECT_EQ(call("POST", "/v1/keys", R"({})", key).status, 400);
 }
 
+struct Id {
+  std::string theirs, unknown;
+};
+
 // security.md A01, generated from the route table so that no route is forgotten: with another tenant's ids
 // every route answers exactly as with ids that do not exist, and nothing of the other tenant changes.
 TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
@@ -414,9 +418,6 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
   auto snapshot = call("POST", "/sandboxes/" + id + "/snapshots", R"({"name":"mine"})");
   std::string snapshot_id(snapshot.body.at("id").as_string());
   std::string other = api_.other_key();
-  struct Id {
-    std::string theirs, unknown;
-  };
   const std::map<std::string, Id> kIds = {{"sandboxID", {id, "i" + std::string(20, '0')}},
                                           {"templateID", {template_id, std::string(20, '0')}},
                                           {"alias", {"hidden", "nobody"}},
@@ -426,6 +427,7 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
                                           {"buildID", {kBuild2, "00000000-0000-0000-0000-000000000000"}},
                                           {"secretID", {"x", "x"}},   // of the vault, which is asked
                                           {"bindingID", {"x", "x"}},  // for the tenant: secrets_test.cc
+                                          {"name", {"x", "x"}},       // of a service, the same
                                           {"volumeID", {"x", "x"}}};
   auto mask = [](std::string text, const std::string& word) {
     for (std::size_t at; !word.empty() && (at = text.find(word)) != std::string::npos;)

@@ -104,6 +104,24 @@ Task<Result<Answer>> unbind(Services& services, Call& call) {
   co_return co_await relay(services, "DELETE", call.tenant(), path, Secret());
 }
 
+Task<Result<Answer>> services_of(Services& services, Call& call) {
+  co_return co_await relay(services, "GET", call.tenant(), "services", Secret());
+}
+
+Task<Result<Answer>> set_service(Services& services, Call& call) {
+  co_return co_await relay(services, "POST", call.tenant(), "services", take_text(call.body));
+}
+
+Task<Result<Answer>> remove_service(Services& services, Call& call) {
+  auto path = "services/" + http::percent_encode(call.params[0]);
+  co_return co_await relay(services, "DELETE", call.tenant(), path, Secret());
+}
+
+// The vault has one key for all tenants.
+Task<Result<Answer>> change_key(Services& services, Call& call) {
+  co_return co_await relay(services, "POST", call.tenant(), "key", Secret());
+}
+
 }  // namespace
 
 std::vector<Route> secret_routes() {
@@ -119,6 +137,10 @@ std::vector<Route> secret_routes() {
       {"GET", "/v1/bindings", Auth::kKey, Body::kNone, bindings},
       {"POST", "/v1/bindings", Auth::kKey, Body::kRequired, bind},
       {"DELETE", "/v1/bindings/{bindingID}", Auth::kKey, Body::kNone, unbind},
+      {"POST", "/v1/vault/key", Auth::kAdmin, Body::kNone, change_key},
+      {"GET", "/v1/services", Auth::kKey, Body::kNone, services_of},
+      {"POST", "/v1/services", Auth::kKey, Body::kRequired, set_service},
+      {"DELETE", "/v1/services/{name}", Auth::kKey, Body::kNone, remove_service},
   };
 }
 

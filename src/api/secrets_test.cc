@@ -104,6 +104,26 @@ TEST_F(SecretsTest, BindingsAndAuthorizationsArePassedOn) {
   EXPECT_EQ(call("DELETE", "/v1/bindings/bnd_1").status, 204);
 }
 
+TEST_F(SecretsTest, TheVaultsKeyIsTheAdministratorsToChange) {
+  vault_.answer = R"({"fingerprint":"f"})";
+  auto before = vault_.asked.size();
+  EXPECT_EQ(call("POST", "/v1/vault/key", "", "wrong").status, 401);
+  EXPECT_EQ(vault_.asked.size(), before);
+}
+
+TEST_F(SecretsTest, ServicesArePassedOn) {
+  vault_.status = 201;
+  vault_.answer = R"({"name":"a","url":"https://a.example"})";
+  EXPECT_EQ(call("POST", "/v1/services", R"({"name":"a","url":"https://a.example"})").status, 201);
+  EXPECT_EQ(vault_.asked.back(), "POST " + base() + R"(services {"name":"a","url":"https://a.example"})");
+  vault_.status = 200;
+  vault_.answer = R"({"services":[]})";
+  EXPECT_EQ(call("GET", "/v1/services").status, 200);
+  vault_.status = 204;
+  EXPECT_EQ(call("DELETE", "/v1/services/a").status, 204);
+  EXPECT_EQ(vault_.asked.back(), "DELETE " + base() + "services/a ");
+}
+
 TEST_F(SecretsTest, WithoutAGatewayTheAnswerSaysSo) {
   api_.services.vault = control::VaultLink(nullptr);
   auto answer = call("POST", "/secrets", R"({"name":"a","value":"sk-live-4242424242424242"})");

@@ -252,7 +252,9 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
     CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, rules));
     FAULT("create.network_set");
   }
-  CO_TRY(EgressAnswer told, co_await egress_.make_known(facts_for_gateway(live->row)));
+  EgressFacts facts = facts_for_gateway(live->row);
+  facts.hand_over = true;
+  CO_TRY(EgressAnswer told, co_await egress_.make_known(std::move(facts)));
   FAULT("create.gateway_knows");
   if (live->ending) co_return gone_meanwhile(*live);
   GuestIdentity identity = identity_of(live->row);

@@ -41,22 +41,36 @@ json::object facts_json(const EgressFacts& facts) {
   out["slot"] = facts.slot;
   out["state"] = model::state_name(facts.state);
   out["network"] = std::move(network);
+  if (facts.hand_over) out["handOver"] = true;
   return out;
+}
+
+std::uint64_t number_of(const json::object& object, const char* key) {
+  const json::value* value = object.if_contains(key);
+  return value && value->is_int64() ? static_cast<std::uint64_t>(value->get_int64()) : 0;
 }
 
 EgressAnswer read_answer(const std::string& body) {
   boost::system::error_code error;
   json::value value = json::parse(body.empty() ? "{}" : body, error);
-  EgressAnswer out;
-  auto read = [&value](const char* pointer, std::string& to) {
+  if (error) value = json::object();
+  auto text = [&](const char* pointer) {
     boost::system::error_code absent;
-    const json::value* text = value.find_pointer(pointer, absent);
-    if (text && text->is_string()) to = std::string_view(text->get_string());
+    const json::value* found = value.find_pointer(pointer, absent);
+    return found && found->is_string() ? std::string(found->get_string()) : std::string();
   };
-  if (error) return out;
-  read("/authority/pem", out.authority_pem);
-  read("/authority/hash", out.authority_hash);
-  read("/authority/root", out.authority_root);
+  EgressAnswer out;
+  out.authority_pem = text("/authority/pem");
+  out.authority_hash = text("/authority/hash");
+  out.authority_root = text("/authority/root");
+  out.token = Secret(text("/token"));
+  if (value.is_object()) out.under_way = number_of(value.get_object(), "underWay");
+  const json::value* variables = value.find_pointer("/environment", error);
+  for (const auto& [name, one] :
+       variables && variables->is_object() ? variables->get_object() : json::object()) {
+    if (one.is_string())
+      out.environment[std::string(name.data(), name.size())] = std::string(one.get_string());
+  }
   return out;
 }
 
@@ -70,11 +84,6 @@ struct News {
 std::string text_of(const json::object& object, const char* key) {
   const json::value* value = object.if_contains(key);
   return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-std::uint64_t number_of(const json::object& object, const char* key) {
-  const json::value* value = object.if_contains(key);
-  return value && value->is_int64() ? static_cast<std::uint64_t>(value->get_int64()) : 0;
 }
 
 model::Event read_event(const json::object& told) {
@@ -112,7 +121,7 @@ EgressFacts egress_facts(const model::SandboxRow& row, const std::string& root_t
   bool runs = row.state == model::State::kCreating || wakes;
   model::State state = runs ? model::State::kRunning : row.state;
   const std::string& of = root_template.empty() ? row.template_id : root_template;
-  return {row.id, row.tenant, of, row.generation, row.slot, state, row.network};
+  return {row.id, row.tenant, of, row.generation, row.slot, state, row.network, false};
 }
 
 EgressLink::EgressLink(async::Executor executor, http::Connector connect,

@@ -12,6 +12,7 @@
 
 #include "async/event.h"
 #include "async/scope.h"
+#include "control/egress_answer.h"
 #include "http/client.h"
 #include "model/record.h"
 
@@ -28,11 +29,7 @@ struct EgressFacts {
   std::uint32_t slot = 0;
   model::State state = model::State::kRunning;
   model::NetworkRules network;
-};
-// What the gateway says about a sandbox that it was told of.
-struct EgressAnswer {
-  std::string authority_pem, authority_hash;  // to be trusted inside; empty: there is none
-  std::string authority_root;                 // changes when all authorities do
+  bool hand_over = false;  // its guest daemon is about to be told who it is: the answer says all it needs
 };
 
 // As a row says it. What began as a copy of another sandbox is, for rules, of that one's template:

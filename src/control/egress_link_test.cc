@@ -149,6 +149,24 @@ TEST_F(EgressLinkTest, TellsWhatTheGatewaySaysAndEachTimeThereIsANewOne) {
   until([&] { return begun == 2; });
 }
 
+TEST_F(EgressLinkTest, AsksForWhatAGuestIsGivenAndPassesItOn) {
+  put_text = R"({"authority":{"pem":"P","hash":"H"},"token":"atoll_st_x","underWay":2,)"
+             R"("environment":{"A":"b","C":1}})";
+  link.start();
+  auto plain = facts("a", 1);
+  auto hand_over = plain;
+  hand_over.hand_over = true;
+  ASSERT_TRUE(know(plain).ok());
+  EXPECT_THAT(news().back(), testing::Not(HasSubstr("handOver")));
+  auto told = know(hand_over);
+  ASSERT_TRUE(told.ok());
+  EXPECT_THAT(news().back(), HasSubstr(R"("handOver":true)"));
+  EXPECT_EQ(told->authority_pem + told->authority_hash, "PH");
+  EXPECT_EQ(told->token.reveal(), "atoll_st_x");
+  EXPECT_EQ(told->environment, (model::StringMap{{"A", "b"}}));
+  EXPECT_EQ(told->under_way, 2u);
+}
+
 TEST_F(EgressLinkTest, SaysSoWhenThereIsNoGateway) {
   down = true;
   link.start();

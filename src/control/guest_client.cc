@@ -30,19 +30,28 @@ std::string_view view_of(const model::Key32& key) {
   return std::string_view(reinterpret_cast<const char*>(key.data()), key.size());
 }
 
+std::string map_text(const model::StringMap& map) {
+  std::string out = "{";
+  for (const auto& [key, value] : map) {
+    if (out.size() > 1) out += ',';
+    out += json_quote(key) + ":" + json_quote(value);
+  }
+  return out + "}";
+}
+
 std::string init_body(const GuestIdentity& identity, const std::string& token) {
   std::string own = identity.known_token ? fmt::format(R"(,"internalToken":"{}")", token) : std::string();
-  if (!identity.authority_pem.empty()) {
-    own += fmt::format(R"(,"authority":{{"pem":{},"hash":{}}})", json_quote(identity.authority_pem),
-                       json_quote(identity.authority_hash));
+  const EgressAnswer& gateway = identity.gateway;
+  if (!gateway.authority_pem.empty()) {
+    own += fmt::format(R"(,"authority":{{"pem":{},"hash":{}}})", json_quote(gateway.authority_pem),
+                       json_quote(gateway.authority_hash));
   }
-  std::string envs;
-  for (const auto& [key, value] : identity.envs) {
-    if (!envs.empty()) envs += ',';
-    envs += json_quote(key) + ":" + json_quote(value);
+  if (!gateway.token.empty()) {
+    own += fmt::format(R"(,"gateway":{{"token":{},"envs":{}}})", json_quote(gateway.token.reveal()),
+                       map_text(gateway.environment));
   }
-  std::string environment =
-      identity.keep_environment ? std::string(R"("keepEnvironment":true)") : R"("envs":{)" + envs + "}";
+  std::string environment = identity.keep_environment ? std::string(R"("keepEnvironment":true)")
+                                                      : R"("envs":)" + map_text(identity.envs);
   return fmt::format(
       R"({{"sandboxId":{0},"generation":{9},"templateId":{1},"teamId":{2},{3},"accessToken":{4},)"
       R"("defaultUser":{5},"workdir":{6},"timestampMs":{7},"random":"{8}","hostname":{0}{10}}})",

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "control/egress_answer.h"
 #include "http/client.h"
 #include "model/record.h"
 
@@ -29,7 +30,7 @@ struct GuestIdentity {
   std::string user;
   std::string workdir;
   WallTime now;
-  std::string authority_pem, authority_hash;  // of the gateway, to be trusted; empty: none
+  EgressAnswer gateway;  // what is empty in it stays as the guest has it
   // It goes on from another's memory: the token that its guest daemon knows, in place of which it gets its
   // own.
   std::optional<model::Key32> known_token;

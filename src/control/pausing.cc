@@ -12,6 +12,8 @@ namespace {
 
 constexpr Steady::duration kFirstRetry = std::chrono::milliseconds(200);
 constexpr Steady::duration kMaxRetry = std::chrono::seconds(10);
+constexpr Steady::duration kLongestGrace = std::chrono::seconds(10);  // longer than that of the gateway
+constexpr Steady::duration kAskAgain = std::chrono::milliseconds(50);
 constexpr Millis kAgainAfterFailure = std::chrono::seconds(10);  // a pause by the deadline
 
 std::string pause_message(const model::SandboxRow& row) {
@@ -77,9 +79,7 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   }
   show_state(live);
   // When a pause is told to have been, nothing of the sandbox is on its way out any more.
-  EgressFacts facts = facts_for_gateway(live->row);
-  if (egress_.connected() && !live->row.interface.empty())
-    (void)co_await egress_.make_known(std::move(facts));
+  if (egress_.connected() && !live->row.interface.empty()) co_await let_requests_end(live);
   if (live->ending) co_return ended_meanwhile(live->row.id);
   // A guest daemon that does not answer does not keep its sandbox awake: the kernel has what was written.
   // What stays in memory need not be on the disk: with the machine both would go (0080). Other tiers leave
@@ -100,6 +100,17 @@ Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model
   live->laps.lap(live->laps.guest_us);
   FAULT("pause.guest_asked");
   co_return co_await finish_pause(live);
+}
+
+// Nothing new goes out. The gateway knows what is under way, and after its grace there is nothing.
+Task<> SandboxService::let_requests_end(LivePtr live) {
+  auto until = Steady::now() + kLongestGrace;
+  while (true) {
+    auto known = co_await egress_.make_known(facts_for_gateway(live->row));
+    bool quiet = !known || known->under_way == 0;
+    if (quiet || live->ending || stopping_ || Steady::now() >= until) co_return;
+    co_await async::sleep_for(kAskAgain);
+  }
 }
 
 // Whether the tier can store memory only while nobody is connected.

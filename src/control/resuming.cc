@@ -118,6 +118,7 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
   EgressFacts facts = facts_for_gateway(live->row);
   facts.state = model::State::kRunning;
+  facts.hand_over = true;
   auto known = co_await egress_.make_known(std::move(facts));
   if (live->ending) co_return ended_meanwhile(live->row.id);
   GuestIdentity identity = identity_of(live->row);

@@ -293,6 +293,7 @@ class SandboxService final : public Directory {
   Task<> recover_pause(LivePtr live);
   void stay_awake(const LivePtr& live, WallTime deadline);
   static bool ask_again(const Live& live, const Error& error);
+  Task<> let_requests_end(LivePtr live);
   bool needs_quiet(const Live& live) const;
   Task<Result<wire::PauseReply>> rest_in_runner(LivePtr live);
   void conclude(LivePtr live, model::State to, Step step);

@@ -7,10 +7,7 @@
 
 namespace atl::control {
 
-void SandboxService::set_trust(GuestIdentity& identity, const EgressAnswer& told) {
-  identity.authority_pem = told.authority_pem;
-  identity.authority_hash = told.authority_hash;
-}
+void SandboxService::set_trust(GuestIdentity& identity, const EgressAnswer& told) { identity.gateway = told; }
 
 Task<> SandboxService::tell_trust() {
   if (std::exchange(telling_trust_, true)) co_return;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -77,6 +78,20 @@ void write_identity(const std::string& directory, const Settings& settings) {
   }
 }
 
+// In place of what was given before: that is worth nothing any more. A program that has it in its environment
+// finds the new one in the file.
+void take_gateway(const std::string& directory, InitRequest& request) {
+  Settings& settings = request.settings;
+  settings.gateway_environment = std::move(request.gateway_environment);
+  settings.gateway_environment["ATOLL_TOKEN"] = request.gateway_token;
+  if (directory.empty()) return;
+  std::string path = directory + "/.ATOLL_TOKEN";
+  // Whoever reads it meanwhile has the one or the other, whole.
+  auto written = write_small_file(path + ".new", request.gateway_token, 0644);
+  if (written.ok() && ::rename((path + ".new").c_str(), path.c_str()) == 0) return;
+  log::warn("cannot write the token of the sandbox", {{"file", path}, {"errno", errno}});
+}
+
 // A sandbox that cannot write these files is served all the same: what the gateway opens then fails in it.
 void trust(const Authority& authority, Settings& settings) {
   auto installed = install_authority("", authority);
@@ -116,8 +131,14 @@ Result<InitRequest> parse_init(std::string_view text) {
     out.authority = {authority->text("pem"), authority->text("hash")};
     if (auto fine = check_authority(out.authority); !fine) fields.fail("authority", fine.error().message());
   }
+  if (auto gateway = fields.object("gateway")) {
+    out.gateway_token = gateway->text("token");
+    out.gateway_environment = gateway->text_map("envs", kMaxVariables);
+  }
   if (out.host_name.size() > 64) fields.fail("hostname", "must have at most 64 characters");
-  for (const auto& [name, value] : settings.environment) {
+  auto all = settings.environment;
+  all.insert(out.gateway_environment.begin(), out.gateway_environment.end());
+  for (const auto& [name, value] : all) {
     bool bad = name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
                value.find('\0') != std::string::npos;
     if (bad) fields.fail("envs", "a name is empty or contains '=', or an entry contains a NUL byte");
@@ -151,6 +172,11 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
     request->settings.environment = std::move(guest.settings.environment);
   } else {
     keep_environment(guest.options.kept_file, request->settings.environment);
+  }
+  if (request->gateway_token.empty()) {
+    request->settings.gateway_environment = std::move(guest.settings.gateway_environment);
+  } else {
+    take_gateway(guest.options.run_directory, *request);
   }
   if (!request->authority.pem.empty()) trust(request->authority, request->settings);
   if (child) guest.options.internal_token = std::move(request->internal_token);

@@ -15,9 +15,11 @@ struct InitRequest {
   std::optional<std::int64_t> time_ms;  // of control's clock
   std::string random;                   // 32 bytes for the kernel's pool
   std::string host_name;
-  bool keep_environment = false;  // instead of what `settings` has
-  Authority authority;            // to be trusted; empty: none
-  std::string internal_token;     // hex, its own: the one that it knows is that of its parent
+  bool keep_environment = false;                           // instead of what `settings` has
+  Authority authority;                                     // to be trusted; empty: none
+  std::string gateway_token;                               // to show to the gateway; empty: it stays as it is
+  std::map<std::string, std::string> gateway_environment;  // with it
+  std::string internal_token;  // hex, its own: the one that it knows is that of its parent
 };
 Result<InitRequest> parse_init(std::string_view text);
 

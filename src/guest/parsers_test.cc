@@ -302,6 +302,11 @@ TEST(Init, ReadsEverythingAndChecksIt) {
   EXPECT_FALSE(parse_init(R"({"random":"AAAA"})").ok());
   EXPECT_FALSE(parse_init(R"({"workdir":"relative"})").ok());
   EXPECT_FALSE(parse_init(R"({"envs":{"A=B":"x"}})").ok());
+  auto given = parse_init(R"({"gateway":{"token":"t","envs":{"KEY":"v"}}})");
+  ASSERT_TRUE(given.ok()) << given.error().message();
+  EXPECT_EQ(given->gateway_token, "t");
+  EXPECT_EQ(given->gateway_environment.at("KEY"), "v");
+  EXPECT_FALSE(parse_init(R"({"gateway":{"token":"t","envs":{"A=B":"x"}}})").ok());
 }
 
 TEST(Tunnel, GoesToLoopbackOnly) {

@@ -310,6 +310,7 @@ std::map<std::string, std::string> process_environment(const Settings& settings,
   if (!settings.sandbox.empty()) out["E2B_SANDBOX_ID"] = settings.sandbox;
   if (!settings.template_id.empty()) out["E2B_TEMPLATE_ID"] = settings.template_id;
   if (!settings.team.empty()) out["E2B_TEAM_ID"] = settings.team;
+  for (const auto& [name, value] : settings.gateway_environment) out[name] = value;
   for (const auto& [name, value] : settings.environment) out[name] = value;
   for (const auto& [name, value] : requested) out[name] = value;
   return out;

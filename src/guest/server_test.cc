@@ -7,7 +7,19 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-class GuestServer : public GuestFixture {};
+class GuestServer : public GuestFixture {
+ protected:
+  // What a process sees, a line for each variable.
+  std::string environment() {
+    std::string out;
+    auto events = stream("/process.Process/Start", R"({"process":{"cmd":"/usr/bin/env"},"stdin":false})");
+    for (auto& event : events) {
+      if (auto* inner = event.if_contains("event"); inner && inner->as_object().contains("data"))
+        out += *base64_decode(text(inner->at("data").as_object(), "stdout"));
+    }
+    return out;
+  }
+};
 
 constexpr char kRefused[] =
     R"({"code":401,"message":"unauthorized access, please provide a valid access token or )"
@@ -33,15 +45,29 @@ TEST_F(GuestServer, InitSetsIdentityAndEnvironment) {
   EXPECT_EQ(call("GET", "/envs").body, R"({"A":"1"})");
   EXPECT_EQ(read("run/.E2B_SANDBOX_ID"), "iabc");
   EXPECT_EQ(read("run/.E2B_SANDBOX"), "true");
-  auto events = stream("/process.Process/Start", R"({"process":{"cmd":"/usr/bin/env"},"stdin":false})");
-  std::string output;
-  for (auto& event : events) {
-    if (auto* inner = event.if_contains("event"); inner && inner->as_object().contains("data"))
-      output += *base64_decode(text(inner->at("data").as_object(), "stdout"));
-  }
+  std::string output = environment();
   for (const char* line :
        {"A=1\n", "E2B_SANDBOX=true\n", "E2B_SANDBOX_ID=iabc\n", "E2B_TEMPLATE_ID=base\n", "E2B_TEAM_ID=t1\n"})
     EXPECT_THAT(output, HasSubstr(line));
+}
+
+TEST_F(GuestServer, WhatTheGatewayGivesIsInTheEnvironmentBelowTheUsersOwn) {
+  http::Headers internal{{"x-atoll-internal", kInternal}};
+  auto init = [&](const std::string& more) {
+    std::string body = R"({"generation":1,"envs":{"B":"mine"})" + more + "}";
+    EXPECT_EQ(call("POST", "/init", internal, body).head.status, 204);
+  };
+  init(R"(,"gateway":{"token":"atoll_st_1","envs":{"A":"ph1","B":"ph2"}})");
+  EXPECT_THAT(environment(), testing::AllOf(HasSubstr("ATOLL_TOKEN=atoll_st_1\n"), HasSubstr("A=ph1\n"),
+                                            HasSubstr("B=mine\n")));
+  EXPECT_EQ(read("run/.ATOLL_TOKEN"), "atoll_st_1");
+  init("");  // it says nothing: it stays
+  EXPECT_THAT(environment(), HasSubstr("ATOLL_TOKEN=atoll_st_1\n"));
+  init(R"(,"gateway":{"token":"atoll_st_2","envs":{"C":"ph3"}})");
+  EXPECT_THAT(environment(), testing::AllOf(HasSubstr("ATOLL_TOKEN=atoll_st_2\n"), HasSubstr("C=ph3\n"),
+                                            testing::Not(HasSubstr("A=ph1"))));
+  EXPECT_EQ(read("run/.ATOLL_TOKEN"), "atoll_st_2");
+  EXPECT_EQ(call("GET", "/envs").body, R"({"B":"mine"})");
 }
 
 // It goes on from its parent's memory, where that was of generation 5.

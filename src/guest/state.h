@@ -24,10 +24,11 @@ struct Settings {
   std::string sandbox;
   std::string template_id;
   std::string team;
-  std::map<std::string, std::string> environment;  // of every process, from create
-  Secret access_token;                             // empty: not secured
-  std::string default_user;                        // empty: "user" where it exists, else root
-  std::string workdir;                             // empty: the user's home
+  std::map<std::string, std::string> environment;          // of every process, from create
+  std::map<std::string, std::string> gateway_environment;  // below it: what the gateway gave
+  Secret access_token;                                     // empty: not secured
+  std::string default_user;                                // empty: "user" where it exists, else root
+  std::string workdir;                                     // empty: the user's home
 };
 
 // What main() was told.

@@ -16,6 +16,7 @@ inline constexpr std::uint16_t kGuestPort = 49983;       // of the guest daemon,
 inline constexpr char kGuestAddress[] = "169.254.0.21";  // the same in every sandbox
 inline constexpr char kGatewayAddress[] =
     "169.254.0.22";  // host end of the link, the source of control's connections
+inline constexpr char kGatewayName[] = "atoll.internal";  // what sandboxes call it, where there is a gateway
 
 // gVisor puts a file system in memory over a /tmp that is empty, which no disk limit bounds. Its driver
 // leaves this file there, and the guest daemon removes it.

@@ -21,6 +21,7 @@ import hostile  # noqa: E402
 import tools  # noqa: E402
 import world as ground  # noqa: E402
 import rules  # noqa: E402
+import stand_ins  # noqa: E402
 from expecting import Failed, expect  # noqa: E402
 from matrix import Matrix  # noqa: E402
 from outside import GREETER_PORT  # noqa: E402
@@ -488,6 +489,7 @@ def goes_on_after_the_gateway_was_killed(stage):
 
 
 CHECKS += rules.CHECKS
+CHECKS += stand_ins.CHECKS
 
 
 def main():

@@ -49,6 +49,12 @@ NAMES = {
     "slot.example.com": "100.64.0.1",
     "sixth.example.com": "fd00:ec2::254",
     "mapped.example.com": "::ffff:10.9.9.9",
+    "service.example.com": "11.0.0.10",
+    "tool.example.com": "11.0.0.10",
+    "api.anthropic.com": "11.0.0.10",
+    "api.openai.com": "11.0.0.10",
+    "anthropic.example.com": "11.0.0.10",
+    "openai.example.com": "11.0.0.10",
 }
 ADDRESSES = ["11.0.0.10", "11.0.0.20", "10.9.9.9", "169.254.169.254", "11.0.0.53"]
 # Where a server on every port takes what it is sent.
@@ -85,6 +91,43 @@ REDIRECTS = {
 }
 
 
+GO = threading.Event()  # somebody has heard the first half of a model's answer
+
+
+def events(*list, named=True):
+    return "".join((f"event: {one['type']}\n" if named else "") + f"data: {json.dumps(one)}\n\n" for one in list)
+
+
+def delta(text):
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+
+def chunk(text, reason=None):
+    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": reason}
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]}
+
+
+MESSAGE = {"id": "m", "type": "message", "role": "assistant", "model": "scripted", "content": [], "stop_reason": None,
+           "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+ANTHROPIC = (
+    events(
+        {"type": "message_start", "message": MESSAGE},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        delta("What is far away "),
+    ),
+    events(
+        delta("comes near."),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ),
+)
+OPENAI = (
+    events(chunk("What is far away "), named=False),
+    events(chunk("comes near."), chunk("", "stop"), named=False) + "data: [DONE]\n\n",
+)
+
+
 class Web(http.server.BaseHTTPRequestHandler):
     """Answers with what it was asked, as JSON, and writes it down."""
 
@@ -106,6 +149,11 @@ class Web(http.server.BaseHTTPRequestHandler):
             "body": body.decode(errors="replace"),
         }
         tell(kind="http", **seen)
+        if self.path == "/go":
+            GO.set()
+        if self.path in ("/v1/messages", "/v1/chat/completions"):
+            self.stream_model()
+            return
         text = json.dumps(seen).encode()
         if self.path == "/websocket":
             return self.switch(text)
@@ -117,6 +165,9 @@ class Web(http.server.BaseHTTPRequestHandler):
         if place in REDIRECTS:
             self.send_response(302)
             self.send_header("location", REDIRECTS[place] + self.path[len(place) :])
+        elif self.path == "/base/within":
+            self.send_response(302)
+            self.send_header("location", "/base/moved")
         elif place.startswith("/apt/") and place not in self.server.packages:
             self.send_response(404)
         else:
@@ -144,6 +195,25 @@ class Web(http.server.BaseHTTPRequestHandler):
             size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + struct.pack(">H", len(payload))
             self.wfile.write(bytes([first]) + size + payload)
         self.close_connection = True
+
+    def stream_model(self):
+        """A model with one answer, in the words of its maker. The second half waits until somebody has heard the first."""
+        GO.clear()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        first, second = ANTHROPIC if self.path == "/v1/messages" else OPENAI
+        self.write_chunk(first)
+        if GO.wait(20):
+            self.write_chunk(second)
+            self.write_chunk("")
+        else:
+            self.close_connection = True
+
+    def write_chunk(self, text):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text.encode()))
+        self.wfile.flush()
 
     def chunks(self):
         body = b""

@@ -20,6 +20,8 @@ struct Options {
   std::string path;
   int port = 0;
   std::vector<std::string> methods, sandboxes, templates;
+  std::string variable;
+  std::vector<std::string> places;
 };
 
 std::string secret_path(const Options& options) { return "/secrets/" + http::percent_encode(options.name); }
@@ -67,13 +69,46 @@ Result<json::object> new_secret_body(const Options& options) {
   return body;
 }
 
-json::object binding_body(const Options& options, const std::string& host) {
+// "header:x-api-key", "query:key", "body:/auth/token", "path"; the headers that hold keys when none is given.
+Result<json::object> placeholder_places(const Options& options) {
+  json::array headers, query, body;
+  json::object out{{"variable", options.variable}};
+  for (const auto& place : options.places) {
+    auto colon = std::min(place.find(':'), place.size());
+    std::string kind = place.substr(0, colon), name = place.substr(std::min(colon + 1, place.size()));
+    if (kind == "header" && !name.empty()) {
+      headers.emplace_back(name);
+    } else if (kind == "query" && !name.empty()) {
+      query.emplace_back(name);
+    } else if (kind == "body") {
+      body.emplace_back(name);
+    } else if (place == "path") {
+      out["path"] = true;
+    } else {
+      return make_error(Code::kInvalid,
+                        "--in wants header:NAME, query:KEY, body:/JSON/POINTER or path, not '{}'",
+                        printable(place));
+    }
+  }
+  if (options.places.empty()) headers = {"authorization", "x-api-key"};
+  if (!headers.empty()) out["headers"] = std::move(headers);
+  if (!query.empty()) out["query"] = std::move(query);
+  if (!body.empty()) out["body"] = std::move(body);
+  return out;
+}
+
+Result<json::object> binding_body(const Options& options, const std::string& host) {
   json::object out{{"secret", options.name}, {"host", host}};
   if (options.port != 0) out["port"] = options.port;
   if (!options.path.empty()) out["path"] = options.path;
   if (!options.methods.empty()) out["methods"] = json::value_from(options.methods);
   if (!options.sandboxes.empty()) out["sandboxes"] = json::value_from(options.sandboxes);
   if (!options.templates.empty()) out["templates"] = json::value_from(options.templates);
+  if (!options.places.empty() && options.variable.empty())
+    return make_error(Code::kInvalid, "--in needs --placeholder");
+  if (!options.variable.empty()) {
+    TRY(out["placeholder"], placeholder_places(options));
+  }
   return out;
 }
 
@@ -92,7 +127,7 @@ Task<Result<int>> set(Session& session, const Options& options, const Globals& g
   auto made = co_await api->call("POST", "/secrets", std::move(request));
   if (!made.ok()) co_return std::move(made).error();
   for (const auto& host : options.hosts) {
-    json::value binding = binding_body(options, host);
+    CO_TRY(json::value binding, binding_body(options, host));
     auto bound = co_await api->call("POST", "/v1/bindings", std::move(binding));
     if (!bound.ok())
       co_return std::move(bound).error().context(fmt::format("the secret is set, but not bound to {}", host));
@@ -147,7 +182,7 @@ Task<Result<int>> bind(Session& session, const Options& options, const Globals& 
   if (options.hosts.empty()) co_return make_error(Code::kInvalid, "bind: --host is required");
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   for (const auto& host : options.hosts) {
-    json::value request = binding_body(options, host);
+    CO_TRY(json::value request, binding_body(options, host));
     CO_TRY(ApiReply made, co_await api->call("POST", "/v1/bindings", std::move(request)));
     if (globals.json)
       print_json(made.body);
@@ -225,6 +260,19 @@ Task<Result<int>> authorize(Session& session, const Options& options, const Glob
                                      static_cast<int>(number_at(begun.body, "intervalSeconds", 5)));
 }
 
+Task<Result<int>> rekey(Session& session, const Globals& globals) {
+  CO_TRY(auto api, ApiClient::open(session, globals.instance));
+  CO_TRY(ApiReply done, co_await api->call("POST", "/v1/vault/key"));
+  if (globals.json) {
+    print_json(done.body);
+    co_return kExitOk;
+  }
+  write_out("the vault is sealed with " + printable(text_at(done.body, "fingerprint")) + "\n");
+  print_note(
+      "master.key of the gateway has the new key: take a copy of it, the old one opens nothing any more");
+  co_return kExitOk;
+}
+
 using Options_ = std::shared_ptr<Options>;
 using Run = Task<Result<int>> (*)(Session&, const Options&, const Globals&);
 
@@ -241,6 +289,12 @@ void add_binding_options(Commands& commands, CLI::App& app, Options& options) {
   commands.add_list(app, "--method", "METHOD", &options.methods, "only for this method");
   commands.add_list(app, "--sandbox", "ID", &options.sandboxes, "only for this sandbox");
   commands.add_list(app, "--template", "ID", &options.templates, "only for sandboxes of this template");
+  app.add_option("--placeholder", options.variable,
+                 "give sandboxes this variable, whose value stands for the secret")
+      ->type_name("VARIABLE");
+  commands.add_list(app, "--in", "PLACE", &options.places,
+                    "where it may stand: header:NAME, query:KEY, body:/JSON/POINTER or path (default: the "
+                    "headers authorization and x-api-key)");
 }
 
 void register_secrets(Commands& commands, CLI::App& secret, const Options_& options) {
@@ -266,6 +320,10 @@ void register_secrets(Commands& commands, CLI::App& secret, const Options_& opti
       commands.add(&secret, "rotate", "give one a new value, read from standard input",
                    "  atoll secret rotate anthropic < new-key.txt", action(options, rotate));
   rotate_app.add_option("NAME", options->name, "its name or id")->required();
+  commands.add(&secret, "rekey", "seal all with a new master key", "  atoll secret rekey",
+               [](const Globals& globals) -> Result<int> {
+                 return Session().run([&](Session& s) { return rekey(s, globals); });
+               });
   CLI::App& remove_app = commands.add(&secret, "rm", "remove one and its bindings",
                                       "  atoll secret rm anthropic", action(options, remove));
   remove_app.add_option("NAME", options->name, "its name or id")->required();

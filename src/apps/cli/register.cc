@@ -28,6 +28,7 @@ void register_all(Commands& commands) {
   register_snapshot(commands);
   register_template(commands);
   register_secret(commands);
+  register_service(commands);
   register_policy(commands);
   register_key(commands);
   register_tenant(commands);

@@ -31,6 +31,7 @@ void register_resume(Commands& commands);
 void register_snapshot(Commands& commands);
 void register_template(Commands& commands);
 void register_secret(Commands& commands);
+void register_service(Commands& commands);
 void register_policy(Commands& commands);
 void register_key(Commands& commands);
 void register_tenant(Commands& commands);

@@ -8,14 +8,18 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "gateway/fetch/token_fetch.h"
+#include "gateway/flow/placeholders.h"
 #include "gateway/rules/network_policy.h"
+#include "gateway/vault/key_change.h"
 #include "gateway/vault/master_key.h"
+#include "model/guest_boot.h"
 #include "sys/files.h"
 
 namespace atl::gateway_app {
 namespace {
 
 constexpr Steady::duration kDrain = std::chrono::seconds(2);
+constexpr Steady::duration kRenewal = std::chrono::minutes(10);  // of tokens that are good for an hour
 constexpr char kKeyVariable[] = "ATOLL_GATEWAY_KEY";
 constexpr unsigned kAnyMode = 0600;  // given to control's group before it is of use
 
@@ -49,34 +53,83 @@ Daemon::Daemon(Options options)
             auto above = rules_->above(sandbox.tenant, sandbox.template_id);
             return gateway::compile_network(*sandbox.network, std::move(above));
           },
-          [this](const gateway::Sandbox& sandbox) { return describe(sandbox); },
+          [this](gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over) {
+            return describe(std::move(sandbox), hand_over);
+          },
           [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
 
 // What the sandbox must trust. Also where no rule of today opens a connection: one of tomorrow may, and what
 // runs by then does not read its roots again.
-boost::json::object Daemon::describe(const gateway::Sandbox& sandbox) {
-  boost::json::object out;
+boost::json::object Daemon::authority_of(const gateway::Sandbox& sandbox) {
   auto authority = authorities_->of(sandbox.id);
   if (authority) {
-    out["authority"] = boost::json::object{{"pem", (*authority)->certificate_pem()},
-                                           {"hash", (*authority)->subject_hash()},
-                                           {"root", authority_root_}};
-  } else {
-    log::error("no certificate authority for a sandbox", {{"what", authority.error().message()}});
+    return {{"pem", (*authority)->certificate_pem()},
+            {"hash", (*authority)->subject_hash()},
+            {"root", authority_root_}};
   }
-  return out;
+  log::error("no certificate authority for a sandbox", {{"what", authority.error().message()}});
+  return {};
+}
+
+Task<boost::json::object> Daemon::describe(gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over) {
+  boost::json::object out;
+  out["authority"] = authority_of(*sandbox);
+  if (std::size_t requests = flows_.under_way(sandbox->id); requests > 0) out["underWay"] = requests;
+  if (hand_over == gateway::Feed::HandOver::kNo) co_return out;
+  gateway::token::Holder holder{sandbox->tenant, sandbox->id, sandbox->generation, sandbox->slot};
+  auto issued = co_await tokens_->issue(std::move(holder));
+  if (!issued) {
+    log::error("no token for a sandbox", {{"id", sandbox->id}, {"what", issued.error().message()}});
+    co_return out;
+  }
+  out["token"] = issued->text.reveal();
+  auto variables = gateway::placeholder_variables(*vault_, placeholder_root_, *sandbox);
+  variables["ATOLL_SVC"] = fmt::format("http://{}/svc", model::kGatewayName);
+  out["environment"] = boost::json::value_from(variables);
+  co_return out;
+}
+
+void Daemon::sandbox_changed(const std::string& id) {
+  gateway::SandboxPtr now = registry_.find(id);
+  // Kept connections were checked under rules that may be others now.
+  if (now) upstream_->forget(gateway::upstream_key(*now));
+  if (!now) authorities_->forget(id);
+  if (!now) rates_.forget(id);
+  // Tokens of generations that are over, and of what rests or is gone.
+  std::uint64_t last = now ? now->generation - 1 : UINT64_MAX;
+  if (now && now->state == model::State::kPaused) last = now->generation;
+  auto revoke = [](gateway::token::Tokens* tokens, std::string sandbox, std::uint64_t generation) -> Task<> {
+    auto done = co_await tokens->revoke(std::move(sandbox), generation);
+    if (!done) log::warn("a token could not be forgotten", {{"what", done.error().message()}});
+  };
+  scope_.spawn("revocation", revoke(tokens_.get(), id, last));
+}
+
+// Control need not be there for it, but what it said must be the truth still.
+Task<> Daemon::renew_tokens() {
+  while (!scope_.cancelled()) {
+    co_await async::sleep_for(kRenewal);
+    if (!registry_.fresh()) continue;
+    auto renewed = co_await tokens_->renew([this](const gateway::token::Holder& holder) {
+      gateway::SandboxPtr now = registry_.find(holder.sandbox);
+      return now && now->generation == holder.generation && now->slot == holder.slot &&
+             now->state != model::State::kPaused;
+    });
+    if (!renewed) log::error("tokens were not renewed", {{"what", renewed.error().message()}});
+  }
 }
 
 Result<void> Daemon::open() {
   TRY_VOID(sys::ensure_directory(options_.data_dir, 0755));
   TRY_VOID(sys::ensure_directory(options_.run_dir, 0755));
   TRY_VOID(daemons::own_directory(options_.gateway_dir(), options_.user));
+  TRY_VOID(daemons::own_directory(options_.passing_dir(), options_.user));
   TRY_VOID(bind());
   TRY_VOID(open_upstream());  // reads the host's roots and name servers
   TRY_VOID(daemons::become_user(options_.user));
   TRY(lock_, daemons::lock_directory(options_.gateway_dir(), "atoll-gateway"));
   // Before the vault's thread is started: it would not be confined.
-  std::vector<sys::LandlockPath> paths{{options_.gateway_dir(), true}};
+  std::vector<sys::LandlockPath> paths{{options_.gateway_dir(), true}, {options_.passing_dir(), true}};
   for (const char* path : {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}) {
     if (sys::read_file(path).ok()) paths.push_back({path, false});
   }
@@ -90,18 +143,11 @@ Result<void> Daemon::open() {
   TRY_VOID(interceptor_->prepare());
   TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
   parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
-                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_,
-                                  system_clock()});
+                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_, *tokens_,
+                                  placeholder_root_, system_clock()});
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));
-  cleaner_ = registry_.on_change([this](const std::string& id) {
-    gateway::SandboxPtr now = registry_.find(id);
-    // Kept connections were checked under rules that may be others now.
-    if (now) upstream_->forget(gateway::upstream_key(*now));
-    if (now) return;
-    authorities_->forget(id);
-    rates_.forget(id);
-  });
+  cleaner_ = registry_.on_change([this](const std::string& id) { sandbox_changed(id); });
   return daemons::confine_calls();
 }
 
@@ -126,17 +172,6 @@ Task<> Daemon::handle(http::Exchange& exchange) {
   return feed_.handle(exchange);
 }
 
-// From the environment when it is given there, else from a file, which the first start makes.
-Result<gateway::vault::Locked> Daemon::master_key() {
-  auto given = gateway::vault::key_from_environment(kKeyVariable);
-  if (given.ok() || given.error().code() != Code::kNotFound) return given;
-  std::string path = options_.gateway_dir() + "/master.key";
-  auto kept = gateway::vault::key_from_file(path);
-  if (kept.ok() || kept.error().code() != Code::kNotFound) return kept;
-  log::info("made a new master key for secrets", {{"file", path}});
-  return gateway::vault::make_key_file(path);
-}
-
 Result<void> Daemon::open_rules() {
   TRY(rules_, gateway::RuleBook::open(options_.gateway_dir() + "/rules.db", system_clock()));
   rule_file_ = std::make_unique<gateway::RuleFile>(*rules_, options_.rules_file);
@@ -151,19 +186,40 @@ Result<void> Daemon::open_rules() {
   return success();
 }
 
+// With a key from the environment when it is given there, else from a file, which the first start makes.
 Result<void> Daemon::open_vault() {
-  TRY(gateway::vault::Locked key, master_key());
-  TRY(vault_, gateway::vault::Vault::open(options_.gateway_dir() + "/vault.db", key, system_clock()));
+  std::string path = options_.gateway_dir() + "/vault.db";
+  auto given = gateway::vault::key_from_environment(kKeyVariable);
+  key_from_file_ = !given.ok() && given.error().code() == Code::kNotFound;
+  if (key_from_file_) {
+    TRY(vault_, gateway::vault::open_with_key_file(path, options_.key_file(), system_clock()));
+  } else {
+    TRY(gateway::vault::Locked key, std::move(given));
+    TRY(vault_, gateway::vault::Vault::open(path, key, system_clock()));
+  }
   // A tenant names its token endpoints, so they are where everybody may go, and nowhere else.
   auto fetch = gateway::make_token_fetch(*upstream_, gateway::check_world);
   minter_ =
       std::make_unique<gateway::vault::Minter>(io_.get_executor(), *vault_, std::move(fetch), system_clock());
-  vault_api_ = std::make_unique<gateway::vault::HttpApi>(*vault_, *minter_);
+  vault_api_ = std::make_unique<gateway::vault::HttpApi>(*vault_, *minter_, [this] { return change_key(); });
   constexpr std::size_t kDigits = 16;
   authority_root_ = hex_encode(vault_->derive("name of the authorities").reveal()).substr(0, kDigits);
   authorities_ = std::make_unique<gateway::Authorities>(std::string(vault_->derive("authorities").reveal()),
                                                         system_clock());
+  placeholder_root_ = vault_->derive("placeholders");
+  TRY(tokens_, gateway::token::Tokens::open(options_.passing_dir() + "/tokens.db", vault_->derive("tokens"),
+                                            system_clock()));
   return success();
+}
+
+Task<Result<void>> Daemon::change_key() {
+  if (!key_from_file_) {
+    co_return make_error(Code::kUnsupported, "the master key is given by {}, which the gateway cannot change",
+                         kKeyVariable)
+        .with_word("vault_key_given")
+        .with_hint("put the key into the file master.key of the gateway and start it without the variable");
+  }
+  co_return co_await gateway::vault::change_key_file(*vault_, options_.key_file());
 }
 
 Result<void> Daemon::open_upstream() {
@@ -181,6 +237,7 @@ Task<> Daemon::main_task() {
   feed_server_->start();
   front_->start();
   scope_.spawn("rules of the operator", rule_file_->watch());
+  scope_.spawn("renewal of tokens", renew_tokens());
   log::info("ready");
   co_await signals.async_wait(async::use_result);
   log::info("ending");

@@ -28,13 +28,16 @@ class Daemon {
 
  private:
   Result<void> bind();
-  Result<gateway::vault::Locked> master_key();
   Result<void> open_rules();
+  Task<Result<void>> change_key();
   Result<void> open_vault();
   Result<void> open_upstream();
   Task<> main_task();
   Task<> handle(http::Exchange& exchange);
-  boost::json::object describe(const gateway::Sandbox& sandbox);
+  Task<boost::json::object> describe(gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over);
+  boost::json::object authority_of(const gateway::Sandbox& sandbox);
+  void sandbox_changed(const std::string& id);
+  Task<> renew_tokens();
 
   Options options_;
   async::asio::io_context io_{1};
@@ -42,13 +45,14 @@ class Daemon {
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::DatagramSocket> datagrams_;
   gateway::Registry registry_;
-  gateway::Flows flows_{registry_};
+  gateway::Flows flows_{io_.get_executor(), registry_};
   gateway::Events events_;
   std::unique_ptr<gateway::RuleBook> rules_;
   std::unique_ptr<gateway::RuleFile> rule_file_;
   std::unique_ptr<gateway::RulesApi> rules_api_;
   gateway::Feed feed_;
   std::unique_ptr<http::Server> feed_server_;
+  bool key_from_file_ = false;
   std::unique_ptr<gateway::vault::Vault> vault_;
   std::string authority_root_;  // changes with the root of all authorities, and does not tell it
   std::unique_ptr<gateway::Names> names_;
@@ -57,6 +61,8 @@ class Daemon {
   std::unique_ptr<gateway::Upstream> upstream_;
   std::unique_ptr<gateway::vault::Minter> minter_;
   std::unique_ptr<gateway::vault::HttpApi> vault_api_;
+  gateway::vault::Locked placeholder_root_;
+  std::unique_ptr<gateway::token::Tokens> tokens_;
   gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
   gateway::Rates rates_{system_clock()};

@@ -21,6 +21,9 @@ struct Options {
   std::string rules_file;              // the operator's rules; empty: none
 
   std::string gateway_dir() const { return data_dir + "/gateway"; }
+  std::string key_file() const { return gateway_dir() + "/master.key"; }
+  // Of what need not outlive a boot.
+  std::string passing_dir() const { return run_dir + "/gateway"; }
   std::string feed_socket() const { return run_dir + "/gateway.sock"; }
 };
 

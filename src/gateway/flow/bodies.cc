@@ -18,9 +18,24 @@ Task<> park() {
   co_await never.async_wait(async::use_result);
 }
 
-// The body; false when it broke off or was too large.
-Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, std::uint64_t most,
-                      bool& too_large) {
+// The next part of a body, or its end when `part` is empty, on its way; false when nobody takes it.
+Task<Result<bool>> pass_on(http::ClientExchange& upstream, vault::BodyResolver* resolver,
+                           std::string_view part) {
+  if (resolver == nullptr) co_return part.empty() || (co_await upstream.write_body(part)).ok();
+  std::string out;
+  if (part.empty()) {
+    CO_TRY_VOID(resolver->finish(out));
+  } else {
+    CO_TRY_VOID(resolver->feed(part, out));
+  }
+  bool taken = out.empty() || (co_await upstream.write_body(out)).ok();
+  vault::wipe(out);
+  co_return taken;
+}
+
+// The body; false when it broke off or may not go on.
+Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, const SendRules& rules,
+                      std::optional<Error>& unsendable) {
   net::RelayBuffer buffer;
   std::uint64_t sent = 0;
   while (true) {
@@ -29,14 +44,16 @@ Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, 
       upstream.close();
       co_return false;
     }
-    if (*got == 0) co_return true;
     sent += *got;
-    if (sent > most) {
-      too_large = true;
+    if (sent > rules.most) unsendable = make_error(Code::kTooLarge, "the body is larger than a rule allows");
+    Result<bool> taken = false;
+    if (!unsendable) taken = co_await pass_on(upstream, rules.resolver.get(), buffer.view(*got));
+    if (!taken) unsendable = taken.error();
+    if (unsendable) {
       upstream.close();
       co_return false;
     }
-    if (!(co_await upstream.write_body(buffer.view(*got))).ok()) co_return true;  // it may still answer
+    if (*got == 0 || !*taken) co_return true;  // where nobody takes it there may still be an answer
     buffer.passed_on(*got);
   }
 }
@@ -77,12 +94,13 @@ Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std:
 }
 
 Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                 const std::optional<HeldBody>& read, const SendRules& rules, bool& too_large) {
+                 const std::optional<HeldBody>& read, const SendRules& rules,
+                 std::optional<Error>& unsendable) {
   bool whole = true;
   if (read) {
     if (!read->bytes.empty()) whole = (co_await upstream.write_body(read->bytes)).ok();
   } else if (exchange.request().has_body) {
-    whole = co_await relay_body(exchange, upstream, rules.most, too_large);
+    whole = co_await relay_body(exchange, upstream, rules, unsendable);
   }
   if (whole) {
     upstream.set_trailers(prepare_trailers(exchange.request_trailers(), rules.injected));

@@ -9,6 +9,7 @@
 
 #include "async/task.h"
 #include "base/fair_share.h"
+#include "gateway/vault/placeholder.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -33,12 +34,14 @@ async::Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& hel
 struct SendRules {
   std::uint64_t most = UINT64_MAX;    // bytes
   std::vector<std::string> injected;  // lower-case names of headers, which no trailer may say again
+  std::unique_ptr<vault::BodyResolver> resolver;  // puts values into the body as it passes; null: none
 };
 
-// Sends the client's body on, or `read` when it was read before, with its trailers. Beyond the limit it
-// closes the upstream's side and says so in `too_large`. Does not end before it is cancelled.
+// Sends the client's body on, or `read` when it was read before, with its trailers. One that may not go on
+// closes the upstream's side, and `unsendable` says why. Does not end before it is cancelled.
 async::Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                        const std::optional<HeldBody>& read, const SendRules& rules, bool& too_large);
+                        const std::optional<HeldBody>& read, const SendRules& rules,
+                        std::optional<Error>& unsendable);
 // Tells the upstream when the client goes away before its answer is whole. Does not end before it is
 // cancelled.
 async::Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);

@@ -17,12 +17,6 @@ vault::BindingRequest binding_facts(const Inbound& in, bool secure, const http::
           in.dialled.port,    secure,         request.method,          request.path()};
 }
 
-Error unusable(std::string_view name, std::string_view why) {
-  return make_error(Code::kDenied, "the credential {} of this host cannot be used: {}", name, why)
-      .with_word("credential_unusable")
-      .with_hint("atoll secret list shows what there is; nothing was sent");
-}
-
 void add_once(std::vector<vault::CredentialPtr>& list, vault::CredentialPtr one) {
   bool there = std::any_of(list.begin(), list.end(),
                            [&](const vault::CredentialPtr& other) { return other->row.id == one->row.id; });
@@ -41,11 +35,11 @@ Result<Secret> expand(Parts& parts, const std::string& tenant, const policy::Hea
     rest.remove_prefix(at);
     std::size_t end = rest.find('}');
     if (!rest.starts_with(kSecretStart) || end == std::string_view::npos)
-      return unusable(header.name, "only ${e2b.secrets.NAME} can be filled in");
-    if (!secure) return unusable(header.name, "it would go over the network in clear text");
+      return unusable_credential(header.name, "only ${e2b.secrets.NAME} can be filled in");
+    if (!secure) return unusable_credential(header.name, "it would go over the network in clear text");
     std::string name(rest.substr(kSecretStart.size(), end - kSecretStart.size()));
     auto credential = parts.vault.use(tenant, name);
-    if (!credential) return unusable(name, credential.error().message());
+    if (!credential) return unusable_credential(name, credential.error().message());
     out.append((*credential)->secret.reveal());
     add_once(used, *credential);
     rest.remove_prefix(end + 1);
@@ -60,6 +54,12 @@ void append(vault::Changes& to, vault::Changes from) {
 
 }  // namespace
 
+Error unusable_credential(std::string_view name, std::string_view why) {
+  return make_error(Code::kDenied, "the credential {} of this host cannot be used: {}", name, why)
+      .with_word("credential_unusable")
+      .with_hint("atoll secret list shows what there is; nothing was sent");
+}
+
 bool paths_matter(Parts& parts, const Inbound& in, bool secure, const http::RequestHead& request) {
   return vault::paths_matter(parts.vault.bindings(), binding_facts(in, secure, request));
 }
@@ -73,7 +73,7 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
   for (const vault::Binding* binding : found) {
     if (binding->by_placeholder) continue;
     auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
-    if (!credential) return unusable(binding->secret, credential.error().message());
+    if (!credential) return unusable_credential(binding->secret, credential.error().message());
     // Of those that set the same, the most specific one.
     bool taken = std::any_of(out.begin(), out.end(), [&](const vault::CredentialPtr& other) {
       return vault::collide(other->config.kind, (*credential)->config.kind);
@@ -82,14 +82,15 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
   }
   for (const std::string& name : decision.credentials) {
     auto credential = parts.vault.use(in.sandbox->tenant, name);
-    if (!credential) return unusable(name, credential.error().message());
+    if (!credential) return unusable_credential(name, credential.error().message());
     add_once(out, *credential);
   }
   for (const vault::CredentialPtr& credential : out) {
     bool clear = secure || std::any_of(found.begin(), found.end(), [&](const vault::Binding* binding) {
                    return binding->secret == credential->row.id && binding->cleartext;
                  });
-    if (!clear) return unusable(credential->row.name, "it would go over the network in clear text");
+    if (!clear)
+      return unusable_credential(credential->row.name, "it would go over the network in clear text");
   }
   return out;
 }

@@ -27,6 +27,9 @@ struct Injection {
   std::vector<std::string> header_names() const;
 };
 
+// kDenied, word "credential_unusable".
+Error unusable_credential(std::string_view name, std::string_view why);
+
 // Those that bindings and the policy's decision name for this request. kDenied, word "credential_unusable",
 // when one that is named is not there or cannot be used: a request that should carry a credential does not
 // leave without it.

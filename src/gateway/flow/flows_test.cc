@@ -18,8 +18,9 @@ Sandbox sandbox(std::uint64_t generation, model::State state = model::State::kRu
 }
 
 TEST(Flows, CutWhatMayNotGoOn) {
+  async::asio::io_context loop;
   Registry registry;
-  Flows flows(registry);
+  Flows flows(loop.get_executor(), registry);
   registry.put(sandbox(1));
   int cuts = 0;
   Flows::Entry entry;
@@ -39,8 +40,9 @@ TEST(Flows, CutWhatMayNotGoOn) {
 }
 
 TEST(Flows, OneSandboxHasABound) {
+  async::asio::io_context loop;
   Registry registry;
-  Flows flows(registry);
+  Flows flows(loop.get_executor(), registry);
   std::vector<std::shared_ptr<void>> handles;
   Flows::Entry any{[](const SandboxPtr&) { return true; }, [] {}};
   for (std::size_t i = 0; i < Flows::kMaxPerSandbox; ++i) handles.push_back(flows.open("a", any));
@@ -51,12 +53,97 @@ TEST(Flows, OneSandboxHasABound) {
 }
 
 TEST(Flows, WhatMayNotGoOnIsNotOpened) {
+  async::asio::io_context loop;
   Registry registry;
-  Flows flows(registry);
+  Flows flows(loop.get_executor(), registry);
   Flows::Entry entry{[](const SandboxPtr& now) { return now != nullptr; }, [] {}};
   EXPECT_EQ(flows.open("a", entry), nullptr);
   registry.put(sandbox(1));
   EXPECT_NE(flows.open("a", entry), nullptr);
+}
+
+// Connections and requests of sandbox "a", and what was cut of them.
+struct World {
+  explicit World(Steady::duration grace) : flows(loop.get_executor(), registry, grace) {
+    registry.put(sandbox(1));
+  }
+  std::shared_ptr<void> open(const std::string& name, bool request) {
+    Flows::Entry entry;
+    entry.may_go_on = [](const SandboxPtr& now) {
+      return now && now->generation == 1 && now->state == model::State::kRunning;
+    };
+    entry.cut = [this, name] { cuts += name + " "; };
+    entry.request = request;
+    return flows.open("a", std::move(entry));
+  }
+  async::asio::io_context loop;
+  Registry registry;
+  Flows flows;
+  std::string cuts;
+};
+
+constexpr auto kLong = std::chrono::hours(1);
+
+TEST(Flows, APauseWaitsForRequestsAndAdmitsNothingNew) {
+  World world(kLong);
+  auto connection = world.open("connection", false);
+  auto first = world.open("first", true);
+  auto second = world.open("second", true);
+  world.registry.put(sandbox(1, model::State::kPausing));
+  EXPECT_EQ(world.cuts, "");
+  EXPECT_EQ(world.flows.under_way("a"), 2u);
+  EXPECT_EQ(world.open("new", true), nullptr);
+  first.reset();
+  world.registry.put(sandbox(1, model::State::kPausing));  // told again
+  EXPECT_EQ(world.cuts, "");
+  EXPECT_EQ(world.flows.under_way("a"), 1u);
+  second.reset();  // with the last one everything goes
+  EXPECT_EQ(world.cuts, "connection ");
+  EXPECT_EQ(world.flows.under_way("a"), 0u);
+}
+
+TEST(Flows, WhatDoesNotEndInItsGraceIsCut) {
+  World world(std::chrono::milliseconds(1));
+  auto connection = world.open("connection", false);
+  auto request = world.open("request", true);
+  world.registry.put(sandbox(1, model::State::kPausing));
+  EXPECT_EQ(world.cuts, "");
+  world.loop.run();
+  EXPECT_EQ(world.cuts, "connection request ");
+  EXPECT_EQ(world.flows.under_way("a"), 0u);
+  request.reset();
+  connection.reset();
+}
+
+TEST(Flows, WithoutRequestsAPauseCutsAtOnce) {
+  World world(kLong);
+  auto connection = world.open("connection", false);
+  world.registry.put(sandbox(1, model::State::kPausing));
+  EXPECT_EQ(world.cuts, "connection ");
+}
+
+TEST(Flows, ThereIsNoGraceForWhatIsPausedOrGone) {
+  World world(kLong);
+  auto request = world.open("request", true);
+  world.registry.put(sandbox(1, model::State::kPausing));
+  world.registry.put(sandbox(1, model::State::kPaused));
+  EXPECT_EQ(world.cuts, "request ");
+  world.registry.put(sandbox(2));
+  EXPECT_EQ(world.cuts, "request request ");
+  world.registry.remove("a", 2);
+  EXPECT_EQ(world.cuts, "request request request ");
+}
+
+TEST(Flows, APauseThatIsCalledOffCutsNothing) {
+  World world(kLong);
+  auto request = world.open("request", true);
+  world.registry.put(sandbox(1, model::State::kPausing));
+  world.registry.put(sandbox(1));
+  EXPECT_EQ(world.cuts, "");
+  EXPECT_EQ(world.flows.under_way("a"), 0u);
+  world.registry.put(sandbox(1, model::State::kPausing));  // begins anew
+  EXPECT_EQ(world.flows.under_way("a"), 1u);
+  request.reset();
 }
 
 // A clock that stands still until it is moved.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/http_flow.h"
 
+#include <algorithm>
+
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/log.h"
@@ -26,6 +28,20 @@ constexpr std::uint16_t kHttpsPort = 443;
 std::string host_text(const Authority& authority, bool secure) {
   bool usual = authority.port == (secure ? kHttpsPort : kHttpPort);
   return usual ? authority.host.text() : authority.text();
+}
+
+// A redirect within the server leads to where the reverse front has it.
+void remount(http::Headers& headers, const Authority& authority, bool secure, const HttpMount& mount) {
+  auto location = headers.find("location");
+  if (!location || judge_redirect(*location, authority, secure) != Redirect::kSameOrigin) return;
+  std::string path(*location);
+  if (auto scheme = path.find("://"); scheme != std::string::npos) {
+    auto slash = path.find('/', scheme + 3);
+    path = slash == std::string::npos ? "/" : path.substr(slash);
+  }
+  // One relative to the page stays so; what is beside the base cannot be reached here.
+  if (!path.starts_with('/') || path.starts_with("//") || !path.starts_with(mount.base)) return;
+  headers.set("location", mount.prefix + path.substr(mount.base.size()));
 }
 
 Error not_running(std::string_view state) {
@@ -63,7 +79,8 @@ struct HttpFlow::Running {
   net::Stream* raw_server = nullptr;
   bool answered = false;
   bool was_cut = false;
-  bool too_large = false;
+  Placeholders placeholders;
+  std::optional<Error> unsendable;  // why the body could not be sent
 };
 
 std::shared_ptr<void> HttpFlow::enlist(std::function<void()> cut) {
@@ -107,7 +124,8 @@ Task<> HttpFlow::refuse(Running& run, const Error& error) {
   if (error.word() == "not_running") status = 423;
   if (error.code() == Code::kExhausted) status = 503;  // clients try that again
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
-  if (error.code() == Code::kDenied || error.word() == "body_memory")
+  bool denied = error.code() == Code::kDenied || error.code() == Code::kUnauthenticated;
+  if (denied || error.word() == "body_memory")
     parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
   if (run.exchange.head_sent()) {
     run.exchange.abort();
@@ -126,6 +144,15 @@ Task<> HttpFlow::handle(http::Exchange& exchange) {
   co_await serve(exchange, std::move(*in));
 }
 
+void HttpFlow::cut(Running& run) {
+  SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
+  bool pausing = now && now->generation == run.in.sandbox->generation && now->state == model::State::kPausing;
+  if (pausing && !run.was_cut)
+    parts_.events.add(*run.in.sandbox, "egress.cut_by_pause", run.in.dialled.text(), "",
+                      "the sandbox was paused while the request was under way");
+  run.cut();
+}
+
 Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   Running run(exchange, std::move(in));
   Flows::Entry entry;
@@ -133,11 +160,16 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   entry.may_go_on = [this, &run, stream](const SandboxPtr& now) {
     return still_allowed(now, run.in, stream) && still_let_through(now, run);
   };
-  entry.cut = [&run] { run.cut(); };
+  entry.request = true;
+  entry.cut = [this, &run] { cut(run); };
   auto handle = parts_.flows.open(run.in.sandbox->id, std::move(entry));
   if (!handle && still_allowed(parts_.registry.find(run.in.sandbox->id), run.in, stream)) {
     co_await refuse(run, make_error(Code::kExhausted, "too many requests of this sandbox are under way")
                              .with_word("too_many_requests"));
+    co_return;
+  }
+  if (auto shown = check_shown_token(parts_, run.in, exchange.request(), origin_.token); !shown) {
+    co_await refuse(run, shown.error());
     co_return;
   }
   auto decision = co_await judge(run);
@@ -210,6 +242,24 @@ Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
   co_return decision;
 }
 
+// Before the head is made, where the head depends on it.
+Task<Result<void>> HttpFlow::read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
+                                       const http::RequestHead& named, std::string& digest) {
+  bool hashed = std::any_of(credentials.begin(), credentials.end(),
+                            [&](const auto& one) { return vault::needs_body_hash(*one, named); });
+  bool searched = named.has_body && run.placeholders.searches_body();
+  bool collected = searched && named.content_length && *named.content_length <= kMaxCollectedBody;
+  if (!run.body && (hashed || collected)) {
+    CO_TRY(run.body, co_await hold(run, kMaxSignedBody));
+  }
+  if (run.body && searched) {
+    CO_TRY(run.body->bytes, resolve_body(run.placeholders, named, run.body->bytes));
+  }
+  if (!run.body && searched) run.sending.resolver = make_body_resolver(run.placeholders, named);
+  if (hashed) digest = hex_sha256(run.body->bytes);
+  co_return success();
+}
+
 // What goes out, with everything that is put in.
 Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision& decision) {
   const http::RequestHead& request = run.exchange.request();
@@ -219,33 +269,32 @@ Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision
                          run.sending.most);
   }
   CO_TRY(auto credentials, find_credentials(parts_, run.in, origin_.secure, request, decision));
-  bool sensitive = !credentials.empty() || !decision.set_headers.empty();
+  CO_TRY(run.placeholders, co_await find_placeholders(parts_, run.in, origin_.secure, request));
+  bool sensitive = !credentials.empty() || !decision.set_headers.empty() || !run.placeholders.all.empty();
   if (sensitive && !parts_.registry.fresh())
     co_return make_error(Code::kUnavailable,
                          "it is not known whether the sandbox runs; no credential is used")
         .with_word("state_unknown");
   http::RequestHead named = request;
   named.authority = host_text(run.in.dialled, origin_.secure);
+  CO_TRY_VOID(vault::check_encoding(named, run.placeholders.all));
   std::string digest;
-  for (const vault::CredentialPtr& credential : credentials) {
-    if (!vault::needs_body_hash(*credential, named)) continue;
-    if (!run.body) {
-      CO_TRY(run.body, co_await hold(run, kMaxSignedBody));
-    }
-    digest = hex_sha256(run.body->bytes);
-  }
+  CO_TRY_VOID(co_await read_body(run, credentials, named, digest));
   CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
   if (run.was_cut) co_return not_running("resting");  // meanwhile
   CO_TRY(run.injection, make_injection(parts_, run.in, origin_.secure, std::move(credentials),
                                        std::move(tokens), decision.set_headers, std::move(digest), named));
+  add_placeholders(parts_, run.placeholders, run.injection);
   run.sending.injected = run.injection.header_names();
   bool as_spelled = run.injection.empty() || !paths_matter(parts_, run.in, origin_.secure, request);
   RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
                      as_spelled};
   CO_TRY(run.request, prepare_request(request, rules));
   token::remove_tokens(run.request.headers);
+  CO_TRY_VOID(vault::resolve_head(run.request, run.placeholders.all));
   CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
   if (run.body) run.request.content_length = run.body->bytes.size();
+  if (run.sending.resolver) run.request.content_length.reset();
   co_return success();
 }
 
@@ -269,16 +318,16 @@ Task<> HttpFlow::forward(Running& run) {
     co_return;
   }
   run.upstream = std::move(*started);
-  co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.too_large) ||
+  co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.unsendable) ||
             watch_client(run.exchange, *run.upstream, run.answered));
   if (run.switching) co_await switch_protocol(run);
 }
 
 Task<> HttpFlow::answer(Running& run) {
   auto head = co_await run.upstream->read_head();
-  if (!head || run.was_cut || run.too_large) {
+  if (!head || run.was_cut || run.unsendable) {
     Error why = head.ok() ? not_running("resting") : head.error();
-    if (run.too_large) why = make_error(Code::kTooLarge, "the body is larger than a rule allows");
+    if (run.unsendable) why = *run.unsendable;
     co_await refuse(run, why);
     co_return;
   }
@@ -295,6 +344,7 @@ Task<> HttpFlow::answer(Running& run) {
     co_await refuse(run, back.error());
     co_return;
   }
+  if (origin_.mount) remount(back->head.headers, run.in.dialled, origin_.secure, *origin_.mount);
   std::size_t incidents = back->incidents;
   if (rules.body_changes)
     co_await answer_searched(run, std::move(back->head), coding, rules, incidents);

@@ -10,16 +10,26 @@
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/credentials.h"
 #include "gateway/flow/parts.h"
+#include "gateway/flow/placeholders.h"
+#include "gateway/flow/shown_token.h"
 #include "gateway/upstream/answer_head.h"
 #include "http/server.h"
 
 namespace atl::gateway {
+
+// Where the reverse front has put the path of a server: `base` of it is at `prefix` here.
+struct HttpMount {
+  std::string prefix;
+  std::string base;
+};
 
 // What is known of a connection beside who opened it.
 struct HttpOrigin {
   bool secure = false;             // goes on inside TLS: it came so, or its proxy was asked for that
   std::optional<std::string> sni;  // what the ClientHello named
   bool proxy = false;              // explicit: each request names its own target
+  TokenNeed token = TokenNeed::kOptional;
+  std::optional<HttpMount> mount;  // of the reverse front
 };
 
 // Lives as long as its connection's task.
@@ -38,10 +48,13 @@ class HttpFlow {
 
   Result<Inbound> address(const http::RequestHead& request) const;
   async::Task<> serve(http::Exchange& exchange, Inbound in);
+  void cut(Running& run);
   async::Task<Result<HeldBody>> hold(Running& run, std::size_t most);
   async::Task<Result<policy::RequestDecision>> judge(Running& run);
   policy::RequestFacts facts_of(const Running& run) const;
   bool still_let_through(const SandboxPtr& now, const Running& run) const;
+  async::Task<Result<void>> read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
+                                      const http::RequestHead& named, std::string& digest);
   async::Task<Result<void>> prepare(Running& run, const policy::RequestDecision& decision);
   async::Task<> forward(Running& run);
   async::Task<> answer(Running& run);

@@ -14,6 +14,7 @@
 #include "gateway/flow/rates.h"
 #include "gateway/sandboxes/registry.h"
 #include "gateway/tls/intercept.h"
+#include "gateway/token/tokens.h"
 #include "gateway/upstream/upstream.h"
 #include "gateway/vault/minter.h"
 #include "gateway/vault/vault.h"
@@ -35,6 +36,8 @@ struct Parts {
   ClientIdentities& identities;
   PatternCache& patterns;
   Rates& rates;
+  token::Tokens& tokens;
+  const vault::Locked& placeholder_root;  // vault/placeholder.h
   Clock& clock;
   // Questions of DNS that wait for their answers: their store is one file for all.
   FairShare questions{4096, 32};

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "gateway/dns/wire.h"
+#include "model/guest_boot.h"
 
 namespace atl::gateway {
 namespace {
@@ -18,6 +19,10 @@ constexpr std::size_t kMaxFrame = dns::kMaxQueryBytes + dns::kFrameHead;
 Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const dns::Query& query) {
   dns::Answer out;
   out.ttl_seconds = kTtlSeconds;
+  if (query.name == model::kGatewayName) {
+    if (query.type == dns::kTypeA) out.address = *parse_ip(model::kGatewayAddress);
+    co_return out;
+  }
   if (!query.name || !sandbox.policy->may_resolve(*query.name, "")) {
     policy::Refusal refusal{std::string(policy::kDefaultRule), "no rule allows this name", "allow the host"};
     parts.events.add(sandbox, "egress.name_denied", query.name.value_or("?"), refusal.rule, refusal.reason);

@@ -3,6 +3,8 @@
 
 #include "gateway/flow/http_flow.h"
 #include "gateway/flow/refusal.h"
+#include "gateway/flow/shown_token.h"
+#include "gateway/fronts/service_front.h"
 #include "gateway/fronts/transparent.h"
 #include "http/front/front.h"
 
@@ -33,7 +35,15 @@ class ProxyFlow {
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
     }
-    HttpFlow flow(parts_, Inbound{sandbox_, "", std::move(*target)}, HttpOrigin{secure, std::nullopt, true});
+    Inbound in{sandbox_, "", std::move(*target)};
+    if (is_gateway_itself(in.dialled)) {
+      co_await serve_service(parts_, std::move(in), exchange);
+      co_return;
+    }
+    HttpOrigin origin;
+    origin.secure = secure;
+    origin.proxy = true;
+    HttpFlow flow(parts_, std::move(in), std::move(origin));
     co_await flow.handle(exchange);
   }
 
@@ -54,6 +64,14 @@ class ProxyFlow {
       co_return;
     }
     Inbound in{now, "", std::move(*target)};
+    if (auto shown = check_shown_token(parts_, in, exchange.request(), TokenNeed::kOptional); !shown) {
+      policy::Refusal refusal{std::string(shown.error().word()), shown.error().message(),
+                              shown.error().hint()};
+      parts_.events.denied(*sandbox_, in.dialled.text(), refusal);
+      HttpRefusal no = http_refusal(http_status(shown.error().code()), refusal);
+      (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
+      co_return;
+    }
     // Where no kind of stream may go, say so in HTTP, while that can be understood.
     if (auto refusal = refused_outright(in)) {
       parts_.events.denied(*sandbox_, in.dialled.text(), *refusal);

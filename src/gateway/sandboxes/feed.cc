@@ -110,9 +110,10 @@ Task<Result<std::string>> Feed::take(http::Exchange& exchange) {
     if (method == "PUT") {
       CO_TRY(json::object body, co_await read_object(exchange));
       CO_TRY(Sandbox sandbox, read_sandbox(std::move(id), body));
-      json::object answer = describe_(sandbox);
+      HandOver hand_over = Fields(body).boolean("handOver").value_or(false) ? HandOver::kYes : HandOver::kNo;
+      auto told = std::make_shared<const Sandbox>(sandbox);
       registry_.put(std::move(sandbox));
-      co_return json::serialize(answer);
+      co_return json::serialize(co_await describe_(std::move(told), hand_over));
     }
     if (method == "DELETE") {
       CO_TRY(auto query, http::parse_query(request.query()));

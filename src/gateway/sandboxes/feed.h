@@ -4,7 +4,10 @@
 //
 //   POST   /v1/sync                      {"sandboxes": [...]}: these and no others
 //   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network"}
-//                                        200 {"authority": {"pem", "hash"}}, when it must trust one
+//                                        200 {"authority": {"pem", "hash"}}, when it must trust one;
+//                                        "underWay": requests that a pause should wait for, if any; with
+//                                        "handOver": true also what it is to be given: {"token",
+//                                        "environment": {...}}. A token of before is worth nothing then
 //   DELETE /v1/sandboxes/{id}?generation=N
 //   POST   /v1/alive?have=N              nothing has changed; 200 {"events": [...], "last", "lost"}: what
 //                                        happened after event N, which is the last that control has kept
@@ -28,7 +31,8 @@ using CompilePolicy = std::function<Result<std::shared_ptr<const policy::Policy>
 class Feed {
  public:
   // `describe`: what control must know of a sandbox, the answer to its PUT.
-  using Describe = std::function<boost::json::object(const Sandbox&)>;
+  enum class HandOver : bool { kNo, kYes };
+  using Describe = std::function<async::Task<boost::json::object>(SandboxPtr, HandOver)>;
   // `news`: what happened after an event, for the journal.
   using News = std::function<boost::json::object(std::uint64_t have)>;
   Feed(Registry& registry, CompilePolicy compile, Describe describe, News news)

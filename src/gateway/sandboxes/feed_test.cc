@@ -50,6 +50,11 @@ class FeedTest : public testing::Test {
     while (!done && loop.run_one_for(std::chrono::seconds(10)) > 0) continue;
     return status;
   }
+  static Task<boost::json::object> describe(SandboxPtr sandbox, Feed::HandOver hand_over) {
+    boost::json::object out{{"told", sandbox->id}};
+    if (hand_over == Feed::HandOver::kYes) out["token"] = "t";
+    co_return out;
+  }
   static std::string facts(const std::string& more = {}) {
     return R"({"tenant":"t","template":"base","generation":2,"slot":5,"state":"running","network":{})" +
            more + "}";
@@ -61,14 +66,15 @@ class FeedTest : public testing::Test {
   Registry registry;
   bool compiles = true;
   std::vector<std::string> asked;
-  Feed feed{registry,
-            [this](const Sandbox& sandbox) -> Result<std::shared_ptr<const policy::Policy>> {
-              asked.push_back(sandbox.id + " " + boost::json::serialize(*sandbox.network));
-              if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
-              return std::shared_ptr<const policy::Policy>();
-            },
-            [](const Sandbox& sandbox) { return boost::json::object{{"told", sandbox.id}}; },
-            [](std::uint64_t have) { return boost::json::object{{"after", have}}; }};
+  Feed feed{
+      registry,
+      [this](const Sandbox& sandbox) -> Result<std::shared_ptr<const policy::Policy>> {
+        asked.push_back(sandbox.id + " " + boost::json::serialize(*sandbox.network));
+        if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
+        return std::shared_ptr<const policy::Policy>();
+      },
+      [](SandboxPtr sandbox, Feed::HandOver hand_over) { return describe(std::move(sandbox), hand_over); },
+      [](std::uint64_t have) { return boost::json::object{{"after", have}}; }};
   std::shared_ptr<http::Client> client = http::make_client([this] { return dial(); });
   bool done = false;
   int status = 0;
@@ -78,6 +84,8 @@ class FeedTest : public testing::Test {
 TEST_F(FeedTest, KnowsWhatItWasTold) {
   EXPECT_EQ(say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts()), 200);
   EXPECT_EQ(text, fmt::format(R"({{"told":"{}"}})", kId));
+  EXPECT_EQ(say("PUT", std::string("/v1/sandboxes/") + kId, facts(R"(,"handOver":true)")), 200);
+  EXPECT_EQ(text, fmt::format(R"({{"told":"{}","token":"t"}})", kId));
   ASSERT_NE(registry.by_slot(5), nullptr);
   EXPECT_EQ(registry.by_slot(5)->id, kId);
   EXPECT_EQ(registry.by_slot(5)->generation, 2u);

@@ -45,18 +45,17 @@ struct Grant {
 class Tokens {
  public:
   static constexpr auto kLife = std::chrono::hours(1);
-  static constexpr std::size_t kMaxPerSandbox = 16;
 
   // The file may lie in a folder that is empty after a boot: no sandbox is older than that. It has hashes of
   // tokens, and keys of narrowed ones sealed with `key`. Blocking.
   static Result<std::unique_ptr<Tokens>> open(const std::string& path, vault::Locked key, const Clock& clock);
 
-  // A new token, besides those that there are, good for kLife.
+  // A new token, good for kLife, in place of the one that its sandbox had: that is worth nothing at once.
   Task<Result<Issued>> issue(Holder holder);
   // The tokens of all for whom `alive` is true are good for kLife from now; the others, and those that have
   // ended, are forgotten. To be called a few times an hour.
   Task<Result<void>> renew(std::function<bool(const Holder&)> alive);
-  // Ends the tokens of a sandbox, of `generation` and before. They are worth nothing at once, also before the
+  // Ends the token of a sandbox, of `generation` or before. It is worth nothing at once, also before the
   // answer.
   Task<Result<void>> revoke(std::string sandbox, std::uint64_t generation);
 
@@ -77,12 +76,14 @@ class Tokens {
       : db_(std::move(db)), key_(std::move(key)), clock_(clock) {}
   Result<void> load();
   Result<void> verify(const Parts& parts, const Entry& entry) const;
+  void drop(const std::string& id);
   Task<Result<void>> forget(std::vector<std::string> ids);  // on the disk
 
   std::unique_ptr<store::Database> db_;
   vault::Locked key_;
   const Clock& clock_;
-  std::unordered_map<std::string, Entry> entries_;  // by id
+  std::unordered_map<std::string, Entry> entries_;    // by id
+  std::unordered_map<std::string, std::string> ids_;  // by sandbox
 };
 
 }  // namespace atl::gateway::token

@@ -171,7 +171,7 @@ std::string spelling(std::string_view name) {
 }
 
 std::vector<std::string> doomed_headers(const Changes& changes) {
-  std::vector<std::string> out{"authorization", "proxy-authorization"};
+  std::vector<std::string> out;
   for (const auto& setting : changes.headers) out.push_back(spelling(setting.name));
   for (const auto& name : changes.remove_headers) out.push_back(spelling(name));
   return out;
@@ -251,6 +251,7 @@ Result<Changes> apply(const ApplyInput& input) {
     }
   }
   for (const auto& name : input.credential.config.also_remove) out.remove_headers.push_back(name);
+  for (const char* name : {"authorization", "proxy-authorization"}) out.remove_headers.emplace_back(name);
   return out;
 }
 

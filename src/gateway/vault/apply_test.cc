@@ -22,6 +22,16 @@ http::RequestHead injected(const CredentialPtr& credential, http::RequestHead re
   return request;
 }
 
+TEST(Apply, WhatTheSandboxAuthorizesItselfWithGoesOnlyForACredential) {
+  http::RequestHead asked = request("/", {{"authorization", "Basic mine"}, {"x-note", "old"}});
+  EXPECT_TRUE(inject(asked, {}).ok());
+  Changes note;
+  note.headers.push_back({"x-note", Secret("new")});
+  EXPECT_TRUE(inject(asked, note).ok());
+  EXPECT_EQ(all_of(asked.headers, "authorization"), "Basic mine");
+  EXPECT_EQ(all_of(asked.headers, "x-note"), "new");
+}
+
 TEST(Apply, EachKindSetsItsHeader) {
   auto header = credential({{"type", "header"}, {"name", "X-Api-Key"}}, "k1");
   EXPECT_EQ(all_of(injected(header, request()).headers, "x-api-key"), "k1");

@@ -2,6 +2,7 @@
 #include "gateway/vault/binding.h"
 
 #include <algorithm>
+#include <cctype>
 #include <tuple>
 
 #include "base/text.h"
@@ -18,6 +19,7 @@ using Texts = std::vector<std::string>;
 constexpr std::size_t kMaxItems = 64;
 constexpr std::size_t kMaxText = 2048;
 constexpr int kMaxPort = 65535;
+constexpr std::size_t kMaxVariable = 128;
 
 bool holds(const Texts& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
@@ -39,9 +41,14 @@ bool is_plain(std::string_view path) {
 }
 
 bool sandbox_matches(const Binding& binding, const BindingRequest& request) {
-  if (binding.tenant != request.tenant) return false;
-  if (binding.sandboxes.empty() && binding.templates.empty()) return true;
-  return holds(binding.sandboxes, request.sandbox) || holds(binding.templates, request.template_id);
+  return is_for(binding, request.tenant, request.sandbox, request.template_id);
+}
+
+// As shells and programs can read it.
+bool valid_variable(std::string_view name) {
+  auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  bool begins = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+  return begins && name.size() <= kMaxVariable && std::all_of(name.begin(), name.end(), fits);
 }
 
 bool matches(const Binding& binding, const BindingRequest& request) {
@@ -68,7 +75,7 @@ void refuse_unknown(Fields& fields, std::initializer_list<std::string_view> know
 
 Places read_places(Fields& fields) {
   Places out;
-  refuse_unknown(fields, {"headers", "query", "path", "body"});
+  refuse_unknown(fields, {"headers", "query", "path", "body", "variable"});
   out.headers = fields.texts("headers", kMaxItems).value_or(Texts());
   for (auto& name : out.headers) {
     if (!valid_header_name(name)) fields.refuse("headers", "must have names of headers");
@@ -120,6 +127,9 @@ Result<Binding> parse_binding(const json::object& text) {
   if (auto places = fields.object("placeholder"); places) {
     out.by_placeholder = true;
     out.places = read_places(*places);
+    out.variable = places->text("variable", kMaxText).value_or("");
+    if (!out.variable.empty() && !valid_variable(out.variable))
+      fields.refuse("placeholder", "variable: must be a name of letters, digits and '_'");
   }
   TRY_VOID(fields.status());
   return out;
@@ -140,9 +150,17 @@ json::object write_binding(const Binding& binding) {
     put(places, "query", binding.places.query);
     put(places, "body", binding.places.body);
     if (binding.places.path) places["path"] = true;
+    if (!binding.variable.empty()) places["variable"] = binding.variable;
     out["placeholder"] = std::move(places);
   }
   return out;
+}
+
+bool is_for(const Binding& binding, std::string_view tenant, std::string_view sandbox,
+            std::string_view template_id) {
+  if (binding.tenant != tenant) return false;
+  if (binding.sandboxes.empty() && binding.templates.empty()) return true;
+  return holds(binding.sandboxes, sandbox) || holds(binding.templates, template_id);
 }
 
 std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingRequest& request) {

@@ -39,11 +39,12 @@ struct Binding {
   // Set by itself (false) or only where the program inside wrote a placeholder (true).
   bool by_placeholder = false;
   Places places;
+  std::string variable;  // of the environment inside, that holds the placeholder; empty: none
 };
 
 // {"host": "api.example.com", "port": 443, "path": "/v1", "methods": [...], "sandboxes": [...], "templates":
 // [...], "cleartext": false, "placeholder": {"headers": [...], "query": [...], "path": true, "body":
-// ["/a/b"]}}. Unknown fields are refused.
+// ["/a/b"], "variable": "EXAMPLE_API_KEY"}}. Unknown fields are refused.
 Result<Binding> parse_binding(const boost::json::object& text);
 boost::json::object write_binding(const Binding& binding);
 
@@ -71,6 +72,9 @@ std::vector<const Binding*> find(const std::vector<Binding>& all, const BindingR
 
 // True when some request matches both and neither is more specific for it.
 bool equally_specific(const Binding& a, const Binding& b);
+// True when this binding is for that sandbox, whatever it asks for.
+bool is_for(const Binding& binding, std::string_view tenant, std::string_view sandbox,
+            std::string_view template_id);
 
 // True when a credential may go to this host at any port, path or method, for this sandbox. TLS to it must
 // then be opened wherever it goes: what stays closed could carry a placeholder out unseen.

@@ -149,15 +149,19 @@ TEST(Binding, AnAddressMatchesOnlyAsAnAddress) {
 }
 
 TEST(Binding, IsWrittenAsItWasRead) {
-  json::object rule{
-      {"host", "*.example.com"},
-      {"port", 8443},
-      {"path", "/v1"},
-      {"methods", {"GET"}},
-      {"sandboxes", {"s"}},
-      {"templates", {"t"}},
-      {"cleartext", true},
-      {"placeholder", {{"headers", {"x-key"}}, {"query", {"k"}}, {"body", {"/a/0"}}, {"path", true}}}};
+  json::object rule{{"host", "*.example.com"},
+                    {"port", 8443},
+                    {"path", "/v1"},
+                    {"methods", {"GET"}},
+                    {"sandboxes", {"s"}},
+                    {"templates", {"t"}},
+                    {"cleartext", true},
+                    {"placeholder",
+                     {{"headers", {"x-key"}},
+                      {"query", {"k"}},
+                      {"body", {"/a/0"}},
+                      {"path", true},
+                      {"variable", "A_KEY"}}}};
   auto parsed = parse_binding(rule);
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   EXPECT_TRUE(parsed->by_placeholder);
@@ -172,7 +176,9 @@ TEST(Binding, WhatIsWrongIsRefused) {
                                 {{"host", "a"}, {"path", "/a/../b"}},
                                 {{"host", "a"}, {"placeholder", json::object()}},
                                 {{"host", "a"}, {"placeholder", {{"headers", {"a b"}}}}},
-                                {{"host", "a"}, {"placeholder", {{"body", {"a"}}}}}};
+                                {{"host", "a"}, {"placeholder", {{"body", {"a"}}}}},
+                                {{"host", "a"}, {"placeholder", {{"path", true}, {"variable", "1A"}}}},
+                                {{"host", "a"}, {"placeholder", {{"path", true}, {"variable", "A=B"}}}}};
   for (const auto& rule : all) EXPECT_FALSE(parse_binding(rule).ok()) << rule;
 }
 

@@ -3,6 +3,8 @@
 
 #include <sodium.h>
 
+#include <utility>
+
 #include "base/log.h"
 #include "base/text.h"
 #include "http/json.h"
@@ -130,6 +132,8 @@ Task<Result<HttpApi::Reply>> HttpApi::answer(http::Exchange& exchange) {
   if (authorizes && size == 4 && call.path[3] == "finish")
     co_return co_await finish_authorization(std::move(call));
   if (call.path[0] == "bindings" && size <= 2) co_return co_await bindings(std::move(call));
+  if (call.path[0] == "key" && size == 1) co_return co_await change_key(std::move(call));
+  if (call.path[0] == "services" && size <= 2) co_return co_await services(std::move(call));
   co_return unknown();
 }
 
@@ -251,6 +255,43 @@ Task<Result<HttpApi::Reply>> HttpApi::bindings(Call call) {
   CO_TRY(Binding bound, co_await vault_.bind(call.tenant, std::move(binding)));
   reply.status = 201;
   reply.body = binding_json(bound);
+  co_return reply;
+}
+
+Task<Result<HttpApi::Reply>> HttpApi::change_key(Call call) {
+  if (call.method != "POST") co_return unknown();
+  if (std::exchange(changing_key_, true))
+    co_return make_error(Code::kConflict, "the master key is being changed already")
+        .with_word("key_changing");
+  auto changed = co_await change_key_();
+  changing_key_ = false;
+  CO_TRY_VOID(std::move(changed));
+  log::info("the vault has a new master key", {{"fingerprint", vault_.key_fingerprint()}});
+  Reply reply;
+  reply.body["fingerprint"] = vault_.key_fingerprint();
+  co_return reply;
+}
+
+Task<Result<HttpApi::Reply>> HttpApi::services(Call call) {
+  Reply reply;
+  if (call.path.size() == 2) {
+    if (call.method != "DELETE") co_return unknown();
+    CO_TRY_VOID(co_await vault_.remove_service(call.tenant, call.path[1]));
+    reply.status = 204;
+    co_return reply;
+  }
+  if (call.method == "GET") {
+    json::array list;
+    for (const auto& service : vault_.services(call.tenant)) list.push_back(write_service(service));
+    reply.body["services"] = std::move(list);
+    co_return reply;
+  }
+  if (call.method != "POST") co_return unknown();
+  CO_TRY(Service service, parse_service(call.body));
+  CO_TRY(Service set, co_await vault_.set_service(call.tenant, std::move(service)));
+  log::info("a service was set", {{"tenant", set.tenant}, {"name", set.name}, {"url", set.url}});
+  reply.status = 201;
+  reply.body = write_service(set);
   co_return reply;
 }
 

@@ -13,10 +13,16 @@
 //   GET    /v1/vault/{tenant}/bindings            {"bindings": [...]}
 //   POST   /v1/vault/{tenant}/bindings            {"secret", and what binding.h says}             201
 //   DELETE /v1/vault/{tenant}/bindings/{binding}  204
+//   GET    /v1/vault/{tenant}/services            {"services": [...]}, by name
+//   POST   /v1/vault/{tenant}/services            what service.h says; one of that name is replaced    201
+//   DELETE /v1/vault/{tenant}/services/{name}     204
+//
+//   POST   /v1/vault/{tenant}/key                 a new master key, of all tenants: {"fingerprint"}
 //
 // Errors are {"code", "message", "error_code", "hint"?} with the status that belongs to them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,8 +36,11 @@ namespace atl::gateway::vault {
 
 class HttpApi {
  public:
+  // How the master key is changed, where it can be.
+  using ChangeKey = std::function<Task<Result<void>>()>;
   // Both must outlive this.
-  HttpApi(Vault& vault, Minter& minter) : vault_(vault), minter_(minter) {}
+  HttpApi(Vault& vault, Minter& minter, ChangeKey change_key)
+      : vault_(vault), minter_(minter), change_key_(std::move(change_key)) {}
   // True for the requests that are for this.
   static bool takes(const http::RequestHead& request);
   Task<> handle(http::Exchange& exchange);
@@ -53,11 +62,15 @@ class HttpApi {
   Task<Result<Reply>> authorization(Call call);
   Task<Result<Reply>> finish_authorization(Call call);
   Task<Result<Reply>> bindings(Call call);
+  Task<Result<Reply>> services(Call call);
+  Task<Result<Reply>> change_key(Call call);
   Task<Result<Reply>> create(Call call);
   Task<Result<Reply>> rotate(Call call);
 
   Vault& vault_;
   Minter& minter_;
+  ChangeKey change_key_;
+  bool changing_key_ = false;
 };
 
 }  // namespace atl::gateway::vault

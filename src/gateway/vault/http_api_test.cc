@@ -29,13 +29,16 @@ class HttpApiTest : public ::testing::Test {
     vault_ = std::move(*opened);
     auto fetch = [this](TokenRequest request) { return endpoint(std::move(request)); };
     minter_ = std::make_unique<Minter>(loop_.get_executor(), *vault_, fetch, clock_);
-    api_ = std::make_unique<HttpApi>(*vault_, *minter_);
+    api_ = std::make_unique<HttpApi>(*vault_, *minter_, [this] { return change_key(); });
   }
   ~HttpApiTest() override {
     run(minter_->stop());
     minter_.reset();
     vault_.reset();
     std::filesystem::remove_all(folder_);
+  }
+  Task<Result<void>> change_key() {
+    co_return co_await vault_->change_key(Locked::copy_of(std::string(kKeyBytes, 'n')));
   }
   Task<Result<TokenAnswer>> endpoint(TokenRequest) { co_return answer_; }
 
@@ -135,6 +138,34 @@ TEST_F(HttpApiTest, WhatIsWrongIsRefusedWithoutTheValue) {
        {"t1", "t1/other", "t1/secrets/a/b", "t1/secrets/taken/authorization/x", "t1/bindings/a/b"}) {
     EXPECT_EQ(call("GET", path).status, 404) << path;
   }
+}
+
+TEST_F(HttpApiTest, NamesServices) {
+  EXPECT_EQ(call("POST", "t1/services", R"({"name":"b","url":"https://b.example"})").status, 201);
+  auto made = call("POST", "t1/services", R"({"name":"A","url":"https://a.example/v1/"})");
+  EXPECT_EQ(made.status, 201);
+  EXPECT_EQ(made.text, R"({"name":"a","url":"https://a.example/v1"})");
+  EXPECT_EQ(call("POST", "t1/services", R"({"name":"b","url":"https://c.example"})").status, 201);
+  EXPECT_EQ(call("POST", "t1/services", R"({"name":"c","url":"c.example"})").status, 400);
+  EXPECT_EQ(
+      call("GET", "t1/services").text,
+      R"({"services":[{"name":"a","url":"https://a.example/v1"},{"name":"b","url":"https://c.example"}]})");
+  EXPECT_EQ(call("GET", "t2/services").text, R"({"services":[]})");
+  EXPECT_EQ(vault_->service("t2", "a"), nullptr);
+  ASSERT_NE(vault_->service("t1", "b"), nullptr);
+  EXPECT_EQ(vault_->service("t1", "b")->authority.text(), "c.example:443");
+  EXPECT_EQ(call("DELETE", "t2/services/a").status, 404);
+  EXPECT_EQ(call("DELETE", "t1/services/a").status, 204);
+  EXPECT_EQ(vault_->service("t1", "a"), nullptr);
+}
+
+TEST_F(HttpApiTest, ChangesTheMasterKeyAndTellsItsFingerprint) {
+  std::string before = vault_->key_fingerprint();
+  auto changed = call("POST", "t1/key");
+  EXPECT_EQ(changed.status, 200) << changed.text;
+  EXPECT_NE(vault_->key_fingerprint(), before);
+  EXPECT_EQ(changed.body.at("fingerprint").as_string(), vault_->key_fingerprint());
+  EXPECT_EQ(call("GET", "t1/key").status, 404);
 }
 
 TEST_F(HttpApiTest, BindsAndUnbinds) {

@@ -43,9 +43,20 @@ CREATE TABLE bindings (
 ) STRICT;
 )sql";
 
+constexpr const char* kServices = R"sql(
+CREATE TABLE services (
+  tenant TEXT NOT NULL,
+  name   TEXT NOT NULL,
+  rule   TEXT NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT;
+)sql";
+
 }  // namespace
 
-std::vector<store::Migration> vault_migrations() { return {{"vault_0001_initial", kInitial}}; }
+std::vector<store::Migration> vault_migrations() {
+  return {{"vault_0001_initial", kInitial}, {"vault_0002_services", kServices}};
+}
 
 Result<KeyRow> load_key(Connection& db) {
   TRY(Statement rows, db.prepare("SELECT fingerprint, sealed FROM master"));
@@ -135,6 +146,26 @@ Result<void> insert_binding(Connection& db, const BindingRow& row) {
 
 Result<void> delete_binding(Connection& db, const std::string& id) {
   TRY_VOID(db.run("DELETE FROM bindings WHERE id = ?", id));
+  return success();
+}
+
+Result<std::vector<ServiceRow>> load_services(Connection& db) {
+  std::vector<ServiceRow> out;
+  TRY(Statement rows, db.prepare("SELECT tenant, name, rule FROM services ORDER BY tenant, name"));
+  while (true) {
+    TRY(bool more, rows.step());
+    if (!more) return out;
+    out.push_back({rows.text(0), rows.text(1), rows.text(2)});
+  }
+}
+
+Result<void> put_service(Connection& db, const ServiceRow& row) {
+  TRY_VOID(db.run("INSERT OR REPLACE INTO services VALUES (?,?,?)", row.tenant, row.name, row.rule));
+  return success();
+}
+
+Result<void> delete_service(Connection& db, const std::string& tenant, const std::string& name) {
+  TRY_VOID(db.run("DELETE FROM services WHERE tenant = ? AND name = ?", tenant, name));
   return success();
 }
 

@@ -61,4 +61,14 @@ Result<std::vector<BindingRow>> load_bindings(store::Connection& db);
 Result<void> insert_binding(store::Connection& db, const BindingRow& row);
 Result<void> delete_binding(store::Connection& db, const std::string& id);
 
+// A service (service.h) as its JSON. One of a tenant and name.
+struct ServiceRow {
+  std::string tenant;
+  std::string name;
+  std::string rule;
+};
+Result<std::vector<ServiceRow>> load_services(store::Connection& db);
+Result<void> put_service(store::Connection& db, const ServiceRow& row);  // in place of the former
+Result<void> delete_service(store::Connection& db, const std::string& tenant, const std::string& name);
+
 }  // namespace atl::gateway::vault

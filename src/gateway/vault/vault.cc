@@ -115,6 +115,14 @@ Result<void> Vault::load() {
     TRY(Binding binding, read_binding(row));
     bindings_.push_back(std::move(binding));
   }
+  TRY(auto services, db_->run_blocking([](Connection& db) { return load_services(db); }));
+  for (const auto& row : services) {
+    TRY(auto text, http::parse_json(row.rule));
+    auto service = parse_service(text.as_object());
+    if (!service.ok()) return std::move(service).error().context(row.name).with_code(Code::kCorrupt);
+    service->tenant = row.tenant;
+    services_.emplace(key_of(row.tenant, row.name), std::move(*service));
+  }
   return success();
 }
 
@@ -260,6 +268,40 @@ Task<Result<void>> Vault::unbind(std::string tenant, std::string id) {
   if (gone == 0) co_return make_error(Code::kNotFound, "no binding '{}'", printable(id.substr(0, kMaxName)));
   auto erase = [id](Connection& db) { return delete_binding(db, id); };
   co_return co_await db_->run(erase);
+}
+
+Task<Result<Service>> Vault::set_service(std::string tenant, Service service) {
+  auto key = key_of(tenant, service.name);
+  if (!services_.contains(key) && services(tenant).size() >= kMaxServices)
+    co_return make_error(Code::kExhausted, "a tenant may have {} services", kMaxServices);
+  service.tenant = tenant;
+  ServiceRow row{tenant, service.name, boost::json::serialize(write_service(service))};
+  auto put = [row](Connection& db) { return put_service(db, row); };
+  CO_TRY_VOID(co_await db_->run(put));
+  services_.insert_or_assign(key, service);
+  co_return service;
+}
+
+Task<Result<void>> Vault::remove_service(std::string tenant, std::string name) {
+  // Gone for requests first.
+  if (services_.erase(key_of(tenant, name)) == 0)
+    co_return make_error(Code::kNotFound, "no service '{}'",
+                         printable(std::string_view(name).substr(0, kMaxName)));
+  auto erase = [tenant, name](Connection& db) { return delete_service(db, tenant, name); };
+  co_return co_await db_->run(erase);
+}
+
+const Service* Vault::service(std::string_view tenant, std::string_view name) const {
+  auto found = services_.find(key_of(tenant, name));
+  return found == services_.end() ? nullptr : &found->second;
+}
+
+std::vector<Service> Vault::services(std::string_view tenant) const {
+  std::vector<Service> out;
+  for (const auto& [key, service] : services_) {
+    if (service.tenant == tenant) out.push_back(service);
+  }
+  return out;
 }
 
 Result<CredentialPtr> Vault::use(std::string_view tenant, std::string_view id_or_name) {

@@ -4,6 +4,7 @@
 // sends; no call of its own gives a value to an API.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "gateway/vault/kinds.h"
 #include "gateway/vault/locked.h"
 #include "gateway/vault/rows.h"
+#include "gateway/vault/service.h"
 #include "store/database.h"
 
 namespace atl::gateway::vault {
@@ -41,6 +43,7 @@ class Vault {
   static constexpr std::size_t kMaxValue = 64 * 1024;
   static constexpr std::size_t kMaxSecrets = 1000;  // of one tenant
   static constexpr std::size_t kMaxBindings = 1000;
+  static constexpr std::size_t kMaxServices = 1000;  // of one tenant
 
   // Opens or makes `path` with the master key `key`. Blocking. A key that does not open it: kDenied, word
   // "vault_wrong_key", and the message tells both keys' fingerprints. kCorrupt when the file is damaged.
@@ -60,6 +63,13 @@ class Vault {
   Task<Result<void>> unbind(std::string tenant, std::string id);
   // Of all tenants; each has its own in it. Valid until the next await.
   const std::vector<Binding>& bindings() const { return bindings_; }
+
+  // A new service of that tenant, or one in place of that name.
+  Task<Result<Service>> set_service(std::string tenant, Service service);
+  Task<Result<void>> remove_service(std::string tenant, std::string name);
+  // Null when the tenant has none of that name. Valid until the next await.
+  const Service* service(std::string_view tenant, std::string_view name) const;
+  std::vector<Service> services(std::string_view tenant) const;  // by name
 
   // The newest version, for a request that is about to be sent. Unsealed at its first use.
   Result<CredentialPtr> use(std::string_view tenant, std::string_view id_or_name);
@@ -99,6 +109,7 @@ class Vault {
   std::unordered_map<std::string, Entry> entries_;    // by id
   std::unordered_map<std::string, std::string> ids_;  // by "tenant\nname"
   std::vector<Binding> bindings_;
+  std::map<std::string, Service> services_;  // by "tenant\nname"
 };
 
 // kInvalid when `name` is none: 1 to 128 of [a-z0-9._-] after lower-casing, not beginning with "sec_".
