@@ -20,6 +20,10 @@ bool usable(const Status& status, model::Tier tier) {
   return status.runner_connected && (status.runner.tiers & model::tiers_of(tier)) != 0;
 }
 
+bool being_tested(const Status& status, model::Tier tier) {
+  return status.runner_connected && (status.runner.tested_tiers & model::tiers_of(tier)) != 0;
+}
+
 std::string obstacle(const Status& status, model::Tier tier) {
   return status.runner.obstacle[static_cast<std::size_t>(tier)].str();
 }
@@ -49,7 +53,8 @@ json::object tier_json(const Status& status, model::Tier tier) {
   json::object out;
   out["isolation"] = model::tier_name(tier);
   out["usable"] = usable(status, tier);
-  std::string why = obstacle(status, tier);
+  out["beingTested"] = being_tested(status, tier);
+  std::string why = being_tested(status, tier) ? "it is being tested" : obstacle(status, tier);
   if (why.empty() && !usable(status, tier)) why = "this host's runner does not offer it";
   out["obstacle"] = why.empty() ? json::value() : json::value(why);
   out["missingLayers"] = missing_layers(model::missing_layers(status.runner.features, tier));
@@ -95,6 +100,12 @@ std::string metrics_text(const Status& status) {
     out += fmt::format("atoll_host_tier{{tier=\"{}\"}} {}\n", model::tier_name(tier),
                        usable(status, tier) ? 1 : 0);
   out +=
+      "# HELP atoll_host_tier_being_tested Whether the runner is still finding out about this tier.\n"
+      "# TYPE atoll_host_tier_being_tested gauge\n";
+  for (model::Tier tier : kTiers)
+    out += fmt::format("atoll_host_tier_being_tested{{tier=\"{}\"}} {}\n", model::tier_name(tier),
+                       being_tested(status, tier) ? 1 : 0);
+  out +=
       "# HELP atoll_host_feature Whether this host has what the tier needs or profits from.\n"
       "# TYPE atoll_host_feature gauge\n";
   for (const model::FeatureInfo& row : model::features()) {
@@ -119,9 +130,10 @@ Task<Result<Answer>> metrics(Services& services, Call&) {
 json::object host_json(const Services& services, const Status& status) {
   json::object out;
   json::object unusable;  // the check that failed, of tiers that the runner looked for
-  model::Tiers tiers = 0;
+  model::Tiers tiers = 0, tested = 0;
   for (model::Tier tier : kTiers) {
     if (usable(status, tier)) tiers |= model::tiers_of(tier);
+    if (being_tested(status, tier)) tested |= model::tiers_of(tier);
     std::string why = obstacle(status, tier);
     if (!usable(status, tier) && !why.empty()) unusable[model::tier_name(tier)] = why;
   }
@@ -130,6 +142,7 @@ json::object host_json(const Services& services, const Status& status) {
   const model::HostDefault& setting = services.sandboxes.options().default_isolation;
   out["isolation"] = names_of(tiers);
   out["unusable"] = std::move(unusable);
+  out["beingTested"] = names_of(tested);
   out["defaultIsolation"] = model::host_default_name(setting);
   out["defaultInForce"] = known ? json::value(model::tier_name(status.default_tier)) : json::value();
   // The default is weaker than it would be on a whole host.

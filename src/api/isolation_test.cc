@@ -33,7 +33,8 @@ TEST_F(IsolationApiTest, ItIsAskedForByFieldHeaderAndNameAndShownEverywhere) {
     const char* asked;
   };
   const std::vector<Row> rows = {
-      {R"({"templateID":"base"})", {}, "container", "container"},
+      {R"({"templateID":"base"})", {}, "gvisor", "gvisor"},
+      {R"({"templateID":"base@container"})", {}, "container", "container"},
       {R"({"templateID":"base","risk":"high"})", {}, "microvm", "high"},
       {R"({"templateID":"base","isolation":"gvisor"})", {}, "gvisor", "gvisor"},
       {R"({"templateID":"base","isolation":"gvisor","risk":"low"})", {}, "gvisor", "gvisor"},
@@ -119,8 +120,8 @@ TEST_F(IsolationApiTest, PostureAndMetricsShowEveryFeature) {
   auto posture = call("GET", "/v1/host/posture");
   ASSERT_EQ(posture.status, 200) << posture.text;
   EXPECT_EQ(posture.body.at("missingLayers"), json::parse(R"(["landlock","gateway"])"));
-  EXPECT_EQ(posture.body.at("defaultIsolation"), "container");
-  EXPECT_EQ(posture.body.at("degraded"), false);
+  EXPECT_EQ(posture.body.at("defaultIsolation"), "auto");
+  EXPECT_EQ(posture.body.at("degraded"), true);
   EXPECT_EQ(posture.body.at("tiers").at(0).at("usable"), true);
   EXPECT_EQ(posture.body.at("tiers").at(1).at("obstacle"), "there is no runsc in PATH");
   EXPECT_NE(posture.body.at("tiers").at(2).at("obstacle"), "");
@@ -143,6 +144,25 @@ TEST_F(IsolationApiTest, PostureAndMetricsShowEveryFeature) {
   }
   EXPECT_THAT(metrics.text, HasSubstr("atoll_host_tier{tier=\"container\"} 1\n"));
   EXPECT_THAT(metrics.text, HasSubstr("atoll_host_tier{tier=\"gvisor\"} 0\n"));
+}
+
+TEST_F(IsolationApiTest, ATierThatIsBeingTestedIsSaidToBe) {
+  auto& runner = api_.world.runner;
+  runner.tested_tiers = model::kGvisorTier;
+  offer(model::kContainerTier);
+  auto posture = call("GET", "/v1/host/posture");
+  EXPECT_EQ(posture.body.at("beingTested"), json::parse(R"(["gvisor"])"));
+  EXPECT_EQ(posture.body.at("isolation"), json::parse(R"(["container"])"));
+  EXPECT_EQ(posture.body.at("defaultInForce"), "gvisor");
+  EXPECT_EQ(posture.body.at("degraded"), false) << "nobody knows yet";
+  EXPECT_EQ(posture.body.at("unusable").as_object().size(), 0u);
+  const json::value& tier = posture.body.at("tiers").at(1);
+  EXPECT_EQ(tier.at("usable"), false);
+  EXPECT_EQ(tier.at("beingTested"), true);
+  std::string metrics = call("GET", "/metrics").text;
+  EXPECT_THAT(metrics, HasSubstr("atoll_host_tier{tier=\"gvisor\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("atoll_host_tier_being_tested{tier=\"gvisor\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("atoll_host_tier_being_tested{tier=\"container\"} 0\n"));
 }
 
 TEST_F(IsolationApiTest, WithoutARunnerNothingIsSaidOfTheHost) {

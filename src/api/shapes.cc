@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "model/overhead.h"
 
 namespace atl::api {
 namespace {
@@ -50,6 +51,7 @@ void add_isolation(json::object& out, const model::SandboxRow& row) {
   out["isolationAsked"] = row.asked.word.text();
   out["isolationAskedBy"] = model::asker_name(row.asked.by);
   out["missingLayers"] = missing_layers(row.missing_layers);
+  out["overheadMB"] = model::overhead_of(row.tier, row.missing_layers).memory_bytes / kMiB;
 }
 
 void add_rule(json::object& out, const model::IsolationRule& rule) {

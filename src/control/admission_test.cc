@@ -36,6 +36,39 @@ TEST_F(AdmissionTest, SumsOfLimitsHoldForTheHostAndForATenant) {
   ASSERT_TRUE(world().run(service().end_all()).ok());
 }
 
+// What the runtime of a tier may take is promised, too, and given back to the last byte.
+TEST_F(AdmissionTest, TheOverheadOfATierCounts) {
+  start(0);
+  world().runner.tiers |= model::kGvisorTier;
+  world().runner.disconnect();
+  world().until([this] { return !service().status().runner_connected; });
+  world().connect();
+  model::Overhead overhead = model::overhead_of(model::Tier::kGvisor, 0);
+  ASSERT_GT(overhead.memory_bytes, 0u);
+  model::Amounts limit;
+  limit.memory_bytes = model::Limits().memory_bytes + overhead.memory_bytes;
+  auto tenant = world().run(world().identity->create_tenant("small", limit));
+  ASSERT_TRUE(tenant.ok());
+  auto spec = world().spec();
+  spec.tenant = tenant->id;
+  spec.isolation = model::IsolationWord(model::Tier::kGvisor);
+  auto made = world().create(spec);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(service().quota().host().memory_bytes, limit.memory_bytes);
+  EXPECT_EQ(service().quota().host().processes, model::Limits().processes + overhead.processes);
+  restart_and_connect();
+  EXPECT_EQ(service().quota().host().memory_bytes, limit.memory_bytes);
+  ASSERT_TRUE(world().run(service().kill(tenant->id, (*made)->id)).ok());
+  EXPECT_EQ(service().quota().host().memory_bytes, 0u);
+  limit.memory_bytes -= 1;
+  tenant = world().run(world().identity->create_tenant("smaller", limit));
+  ASSERT_TRUE(tenant.ok());
+  spec.tenant = tenant->id;
+  EXPECT_EQ(world().create(spec).error().word(), "quota");
+  spec.isolation = model::IsolationWord(model::Tier::kContainer);
+  EXPECT_TRUE(world().create(spec).ok()) << "it has none";
+}
+
 TEST_F(AdmissionTest, ATenantHasSumsOfItsOwn) {
   start(1);
   model::Amounts limit;

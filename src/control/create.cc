@@ -43,8 +43,15 @@ Task<Result<SandboxView>> SandboxService::create(CreateSpec spec) {
 }
 
 Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
-  CO_TRY(Origin origin, resolve(spec));
-  co_return co_await create_from(std::move(spec), origin.resolved);
+  std::optional<Origin> origin;
+  auto settle = [&]() -> Result<void> {
+    TRY(Origin found, resolve(spec));
+    TRY_VOID(require_tier(found.resolved.tier));
+    origin.emplace(std::move(found));
+    return success();
+  };
+  CO_TRY_VOID(co_await when_tested(settle));
+  co_return co_await create_from(std::move(spec), origin->resolved);
 }
 
 Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved resolved) {
@@ -115,7 +122,8 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   auto chosen = warm == ready.end() ? ready.begin() : warm;
   LivePtr live = *chosen;
   // Check and change happen in one step with no waiting in between, so the limit holds at every instant.
-  CO_TRY_VOID(quota_->check(spec.tenant, amounts_of(live->row.limits), limit_of(spec.tenant)));
+  CO_TRY_VOID(
+      quota_->check(spec.tenant, amounts_for(live->row.tier, live->row.limits), limit_of(spec.tenant)));
   note_accepted(resolved);
   ready.erase(chosen);
   end_warming(*live);
@@ -151,7 +159,7 @@ Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amo
 }
 
 Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const Resolved& resolved) {
-  CO_TRY(auto place, co_await reserve_place(spec.tenant, amounts_of(resolved.build.limits)));
+  CO_TRY(auto place, co_await reserve_place(spec.tenant, amounts_for(resolved.tier, resolved.build.limits)));
   note_accepted(resolved);
   auto live = std::make_shared<Live>(executor_, clock_, model::SandboxRow());
   live->place = std::move(place);

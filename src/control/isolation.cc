@@ -6,6 +6,15 @@
 namespace atl::control {
 namespace {
 
+constexpr std::string_view kBeingTested = "isolation_being_tested";
+
+Error isolation_being_tested(model::Tier tier) {
+  return make_error(Code::kUnavailable, "this host is still being tested for isolation '{}'",
+                    model::tier_name(tier))
+      .with_word(std::string(kBeingTested))
+      .with_hint("try again in a moment; the test runs once after the runner's start");
+}
+
 Error isolation_unavailable(const model::Demand& demand, const std::string& why) {
   return make_error(Code::kUnavailable, "isolation '{}' is not available: {}", demand.word.text(), why)
       .with_word("isolation_unavailable")
@@ -42,13 +51,32 @@ Result<void> SandboxService::require_runner() const {
 Result<void> SandboxService::require_tier(model::Tier tier) const {
   TRY_VOID(require_runner());
   if (usable(tier)) return {};
+  if (being_tested(tier)) return isolation_being_tested(tier);
   return isolation_unavailable({model::IsolationWord(tier), model::Asker::kHost},
                                obstacle_of(runner_.hello(), tier));
 }
 
+// What is being tested is neither usable nor not: nobody gets a weaker one for want of patience.
+bool SandboxService::being_tested(model::Tier tier) const {
+  return runner_.connected() && (runner_.hello().tested_tiers & model::tiers_of(tier)) != 0;
+}
+
+// Repeats `check` while it fails for want of a test that the runner has not ended, within test_patience.
+Task<Result<void>> SandboxService::when_tested(std::function<Result<void>()> check) {
+  auto until = Steady::now() + options_.test_patience;
+  while (true) {
+    Result<void> checked = check();
+    if (checked.ok() || checked.error().word() != kBeingTested || stopping_) co_return checked;
+    bool changed = co_await host_changed_.wait_until(until);
+    if (!changed) co_return checked;
+  }
+}
+
 // By the last runner, when it is away.
 model::Tier SandboxService::host_tier() const {
-  return model::default_tier(options_.default_isolation, (runner_.hello().tiers & model::kGvisorTier) != 0);
+  const wire::HelloReply& hello = runner_.hello();
+  model::Tiers hoped_for = hello.tiers | hello.tested_tiers;
+  return model::default_tier(options_.default_isolation, (hoped_for & model::kGvisorTier) != 0);
 }
 
 model::Demand SandboxService::demand_for(const CreateSpec& spec,
@@ -64,6 +92,7 @@ Result<model::Tier> SandboxService::choose_tier(const model::Demand& demand) con
   TRY_VOID(require_runner());
   std::string tried;
   for (model::Tier tier : model::acceptable(demand.word.tier)) {
+    if (being_tested(tier)) return isolation_being_tested(tier);
     bool stand_in = tier != demand.word.tier;
     bool kept_out = stand_in && usable(tier) && emulated(runner_.hello(), tier);
     if (usable(tier) && !kept_out) return tier;
@@ -101,6 +130,12 @@ model::Tier SandboxService::pool_tier(const model::Template& base) const {
   return chosen ? *chosen : demand.word.tier;
 }
 
+// Of one that is to be started here.
+Amounts SandboxService::amounts_for(model::Tier tier, const model::Limits& limits) const {
+  std::uint64_t missing = model::missing_layers(runner_.hello().features, tier);
+  return amounts_of(limits, model::overhead_of(tier, missing));
+}
+
 // At every contact with a runner, since another one may find the host changed.
 void SandboxService::tell_default() const {
   model::Tier tier = host_tier();
@@ -112,7 +147,7 @@ void SandboxService::tell_default() const {
          {"in_force", model::tier_name(tier)},
          {"why", obstacle_of(runner_.hello(), model::Tier::kGvisor)}});
   }
-  if (!usable(tier)) {
+  if (!usable(tier) && !being_tested(tier)) {
     log::warn("the default tier is not usable: creates are refused, or given a stronger one",
               {{"default", model::tier_name(tier)}, {"why", obstacle_of(runner_.hello(), tier)}});
   }

@@ -22,6 +22,12 @@ model::Tiers set_of(std::initializer_list<Tier> tiers) {
 
 class IsolationTest : public test::ServiceTest {
  protected:
+  IsolationTest() { start("container"); }
+  // With this as the host's default.
+  void start(std::string_view standard, std::uint32_t pool = 0, ServiceOptions options = {}) {
+    options.default_isolation = *model::parse_host_default(standard);
+    ServiceTest::start(pool, std::move(options));
+  }
   // Another runner takes over, with these tiers.
   void offer(std::initializer_list<Tier> tiers) {
     runner().tiers = set_of(tiers);
@@ -121,9 +127,7 @@ TEST_F(IsolationTest, DefaultsAreForThoseWhoSayNothingAndSurviveARestart) {
 }
 
 TEST_F(IsolationTest, TheHostsDefaultMayBeAutoAndIsLoudWhenItIsWeak) {
-  ServiceOptions options;
-  options.default_isolation = *model::parse_host_default("auto");
-  start(0, options);
+  start("auto");
   EXPECT_EQ(service().status().default_tier, kC);
   expect(ask(""), kC, "container", Asker::kHost);
   testing::internal::CaptureStderr();
@@ -136,10 +140,123 @@ TEST_F(IsolationTest, TheHostsDefaultMayBeAutoAndIsLoudWhenItIsWeak) {
   expect(ask(""), kG, "gvisor", Asker::kHost);
 }
 
-TEST_F(IsolationTest, AHostDefaultThatIsNotUsableIsNotWeakened) {
+// Nobody gets a weaker tier because the test of a stronger one has not ended.
+class UntestedTest : public IsolationTest {
+ protected:
+  UntestedTest() { start("auto"); }
+  // A runner that is testing these comes.
+  void test(std::initializer_list<Tier> usable, std::initializer_list<Tier> tested) {
+    runner().tested_tiers = set_of(tested);
+    offer(usable);
+  }
+  void ask_in_background(std::string_view isolation) {
+    CreateSpec spec = world().spec();
+    if (!isolation.empty()) spec.isolation = model::parse_isolation(isolation);
+    world().spawn(service().create(spec), [this](Result<SandboxView> made) { made_.push_back(made); });
+  }
+  std::vector<Result<SandboxView>> made_;
+};
+
+TEST_F(UntestedTest, CreatesWaitForTheTestOfWhatTheyNeed) {
+  test({kC}, {kG, kM});
+  ask_in_background("");
+  ask_in_background("gvisor");
+  ask_in_background("microvm");
+  expect(ask("container"), kC, "container", Asker::kCaller);  // takes as long as any of them would have taken
+  EXPECT_EQ(made_.size(), 0u);
+  EXPECT_EQ(service().status().default_tier, kG);
+  runner().end_tests(set_of({kC, kG}));
+  world().until([this] { return made_.size() == 3; });
+  std::multiset<Tier> given;
+  for (const Result<SandboxView>& made : made_) {
+    if (made.ok()) given.insert((*made)->tier);
+    if (!made.ok()) expect_refused(made, {"microvm"});
+  }
+  EXPECT_THAT(given, testing::ElementsAre(kG, kG));
+}
+
+TEST_F(UntestedTest, WhereTheTestFailsTheDefaultIsWhatAutoSays) {
+  test({kC}, {kG});
+  ask_in_background("");
+  testing::internal::CaptureStderr();
+  runner().end_tests(set_of({kC}));
+  world().until([this] { return made_.size() == 1; });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("DEGRADED"));
+  expect(made_.front(), kC, "container", Asker::kHost);
+}
+
+TEST_F(UntestedTest, ATestThatTakesTooLongIsARefusalToBeTriedAgain) {
   ServiceOptions options;
-  options.default_isolation = *model::parse_host_default("gvisor");
-  start(0, options);
+  options.test_patience = Millis(0);
+  start("auto", 0, options);
+  test({kC}, {kG});
+  std::size_t before = runner().started;
+  for (const char* word : {"", "gvisor"}) {
+    auto made = ask(word);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().word(), "isolation_being_tested");
+    EXPECT_EQ(made.error().code(), Code::kUnavailable) << "clients try such answers again";
+  }
+  EXPECT_EQ(runner().started, before);
+  runner().end_tests(set_of({kC, kG}));
+  world().until([this] { return service().status().runner.tested_tiers == 0; });
+  expect(ask(""), kG, "gvisor", Asker::kHost);
+}
+
+// A waiting create must not hold up the end of the daemon.
+TEST_F(UntestedTest, ARunnerThatGoesAwayEndsTheWait) {
+  test({kC}, {kG});
+  ask_in_background("gvisor");
+  world().step();
+  runner().down = true;
+  runner().disconnect();
+  world().until([this] { return made_.size() == 1; });
+  EXPECT_EQ(made_.front().error().word(), "runner_unavailable");
+}
+
+TEST_F(UntestedTest, WhatRestsIsWokenOnceByAllWhoWaitForTheTest) {
+  offer({kC, kG});
+  std::string id = (*ask("gvisor"))->id;
+  using Memory = SandboxService::Memory;
+  ASSERT_TRUE(world().run(service().pause(world().tenant, id, Memory::kKeep)).ok());
+  test({kC}, {kG});
+  std::vector<bool> resumed;
+  for (int i = 0; i < 2; ++i) {
+    world().spawn(service().connect(world().tenant, id, std::chrono::seconds(60), Memory::kKeep),
+                  [&](Result<SandboxService::Connected> done) {
+                    ASSERT_TRUE(done.ok()) << done.error().message();
+                    resumed.push_back(done->resumed);
+                  });
+  }
+  world().step();
+  EXPECT_EQ(runner().resumes, 0u);
+  runner().end_tests(set_of({kC, kG}));
+  world().until([&] { return resumed.size() == 2; });
+  EXPECT_EQ(runner().resumes, 1u);
+  EXPECT_NE(resumed[0], resumed[1]);
+}
+
+TEST_F(UntestedTest, AReadySandboxStaysReadyWhileItsTierIsTested) {
+  start("auto", 2);
+  offer({kC, kG});
+  world().fill();
+  settle();
+  auto ready_of = [this](Tier tier) {
+    return std::count_if(runner().entries.begin(), runner().entries.end(),
+                         [tier](const auto& entry) { return entry.second.tier == tier; });
+  };
+  ASSERT_EQ(ready_of(kG), 2);
+  std::size_t before = runner().started;
+  test({kC}, {kG});
+  world().fill();
+  settle();
+  EXPECT_EQ(ready_of(kG), 2);
+  EXPECT_EQ(ready_of(kC), 0);
+  EXPECT_EQ(runner().started, before);
+}
+
+TEST_F(IsolationTest, AHostDefaultThatIsNotUsableIsNotWeakened) {
+  start("gvisor");
   std::size_t before = runner().started;
   expect_refused(ask(""), {"gvisor"});
   EXPECT_EQ(runner().started, before);
@@ -148,7 +265,7 @@ TEST_F(IsolationTest, AHostDefaultThatIsNotUsableIsNotWeakened) {
 }
 
 TEST_F(IsolationTest, ThePoolIsOfTheDefaultTierAndFollowsIt) {
-  start(2);
+  start("container", 2);
   ASSERT_EQ(service().status().ready, 2u);
   offer({kC, kG});
   template_says("gvisor", "");

@@ -51,7 +51,8 @@ Task<Result<void>> SandboxService::pause(std::string tenant, std::string id, Mem
 
 Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id, Memory memory) {
   CO_TRY(LivePtr live, find_running(tenant, id));
-  CO_TRY_VOID(require_tier(live->row.tier));
+  auto settle = [&] { return require_tier(live->row.tier); };
+  CO_TRY_VOID(co_await when_tested(settle));
   co_return co_await pause_live(live, memory, model::PauseCause::kAsked);
 }
 

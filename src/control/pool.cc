@@ -48,7 +48,7 @@ void SandboxService::leave_pool(const LivePtr& live) {
 
 // As far as the runner has said.
 bool SandboxService::offers(model::Tier tier) const {
-  return !runner_.connected() || (runner_.hello().tiers & (1u << static_cast<unsigned>(tier)));
+  return !runner_.connected() || usable(tier) || being_tested(tier);
 }
 
 std::size_t SandboxService::wanted_ready(const model::Template& base, const PoolKey& key) const {
@@ -128,6 +128,7 @@ void SandboxService::fill_pools() {
   });
   if (!reconciled_ || stopping_ || closed_) return;
   for (const auto& [key, wanted] : plan) {
+    if (being_tested(key.tier)) continue;  // what is ready stays, and the end of the test calls again
     Pool& pool = pools_[key];
     // Asked for each one anew: a launch may fail before spawn() returns, for want of a place.
     while (pool.launching + pool.warming < kMaxLaunching &&
@@ -192,7 +193,7 @@ Task<Result<LivePtr>> SandboxService::launch_for_pool(std::string template_id, P
   const model::Build* build = catalog_.build(key.build);
   if (!build) co_return make_error(Code::kNotFound, "build {} is gone", key.build);
   CO_TRY_VOID(room_.check(creating_));
-  CO_TRY(auto place, quota_->reserve(std::string(), amounts_of(build->limits), {}));
+  CO_TRY(auto place, quota_->reserve(std::string(), amounts_for(key.tier, build->limits), {}));
   auto live = std::make_shared<Live>(executor_, clock_, model::SandboxRow());
   live->place = std::move(place);
   live->pooled = true;

@@ -19,6 +19,8 @@ constexpr auto kLongAgo = std::chrono::minutes(11);
 class PoolTest : public ServiceTest {
  protected:
   void start(std::uint32_t pool, ServiceOptions options = {}) {
+    // The host's own tier is container, unless the test names another.
+    if (!options.default_isolation.tier) options.default_isolation.tier = model::Tier::kContainer;
     ServiceTest::start(pool, std::move(options));
     offer(true);
   }

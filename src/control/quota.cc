@@ -54,8 +54,9 @@ void take_off(Amounts& sum, const Amounts& less) {
 
 }  // namespace
 
-Amounts amounts_of(const model::Limits& limits) {
-  return {1, limits.memory_bytes, limits.cpu_millis, limits.processes, limits.disk_bytes};
+Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead) {
+  return {1, limits.memory_bytes + overhead.memory_bytes, limits.cpu_millis,
+          limits.processes + overhead.processes, limits.disk_bytes};
 }
 
 Result<void> Quota::check(const std::string& tenant, const Amounts& demand, const Amounts& limit) const {

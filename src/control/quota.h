@@ -11,14 +11,15 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "model/overhead.h"
 #include "model/record.h"
 
 namespace atl::control {
 
 using model::Amounts;
 
-// The amounts of one sandbox with these limits.
-Amounts amounts_of(const model::Limits& limits);
+// The amounts of one sandbox with these limits: what its group may take on the host.
+Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead);
 
 // Belongs to the control loop. Places keep it alive.
 class Quota : public std::enable_shared_from_this<Quota> {

@@ -70,7 +70,7 @@ Result<void> SandboxService::load() {
 // Where the limits are full without it, a sandbox that began to boot had not been given its place.
 void SandboxService::adopt_place(Live& live) {
   const model::SandboxRow& row = live.row;
-  Amounts amounts = amounts_of(row.limits);
+  Amounts amounts = amounts_of(row.limits, model::overhead_of(row.tier, row.missing_layers));
   if (row.state == model::State::kPaused && !has_slot(row)) return;
   if (!wakes_from_disk(row)) {
     live.place = quota_->adopt(row.tenant, amounts);

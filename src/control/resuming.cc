@@ -39,6 +39,11 @@ Task<Result<SandboxService::Connected>> SandboxService::connect_now(std::string 
   // A copy of a disk ends before what it copies wakes.
   while (occupied(*live) && !live->ending) co_await live->changed.wait();
   if (live->ending) co_return no_such(id);
+  if (live->row.state == model::State::kPaused && being_tested(live->row.tier)) {
+    auto settle = [&] { return require_tier(live->row.tier); };
+    CO_TRY_VOID(co_await when_tested(settle));
+    co_return co_await connect_now(std::move(tenant), std::move(id), timeout, memory);  // it may have woken
+  }
   Connected out;
   if (live->row.state == model::State::kPaused) {
     CO_TRY_VOID(co_await resume_live(live, timeout, memory));
@@ -101,7 +106,7 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
 
 Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (!live->place) {
-    auto place = co_await reserve_place(live->row.tenant, amounts_of(live->row.limits));
+    auto place = co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits));
     if (live->ending) co_return ended_meanwhile(live->row.id);
     if (!place) co_return co_await undo_resume(live, std::move(place).error());
     live->place = std::move(*place);
@@ -193,6 +198,11 @@ Task<Result<RoutePtr>> SandboxService::wake_now(std::string id) {
       continue;
     }
     if (!live->route->auto_resume) co_return no_such(id);
+    if (being_tested(live->row.tier)) {
+      auto settle = [&] { return require_tier(live->row.tier); };
+      CO_TRY_VOID(co_await when_tested(settle));
+      continue;
+    }
     CO_TRY_VOID(
         co_await resume_live(live, std::max(live->row.lifecycle.timeout, kWokenAtLeast), Memory::kKeep));
   }

@@ -100,6 +100,7 @@ Task<> RunnerClient::run() {
 // One connection from connect to loss. Success when it had said hello.
 Task<Result<void>> RunnerClient::serve_connection() {
   CO_TRY(connection_, co_await connect_());
+  told_ = false;
   scope_.spawn("runner replies", read_loop(connection_));
   auto answer =
       co_await call<wire::HelloReply>(wire::Empty(), wire::Type::kHello, wire::Type::kHelloReply, kQuick);
@@ -107,7 +108,7 @@ Task<Result<void>> RunnerClient::serve_connection() {
     drop_connection();
     co_return std::move(answer).error();
   }
-  hello_ = *answer;
+  if (!told_) hello_ = *answer;  // what was told meanwhile may be newer
   ready_ = true;
   log::info("connected to the runner", {{"pid", hello_.pid}, {"version", hello_.runner_version.str()}});
   if (listener_.connected) listener_.connected();
@@ -152,9 +153,7 @@ void RunnerClient::take_message(const std::string& message) {
     return drop_connection();
   }
   if (header.id == 0) {
-    auto event = from_bytes<wire::ExitedEvent>(message);
-    if (header.type != static_cast<std::uint16_t>(wire::Type::kExited) || !event) return drop_connection();
-    if (listener_.exited) listener_.exited(*event);
+    if (!take_event(message, static_cast<wire::Type>(header.type))) drop_connection();
     return;
   }
   auto found = waiters_.find(header.id);
@@ -171,6 +170,22 @@ void RunnerClient::take_message(const std::string& message) {
   if (!waiter->complete) return;
   waiters_.erase(found);
   waiter->changed.notify_all();
+}
+
+// False for what is no event of ours.
+bool RunnerClient::take_event(const std::string& message, wire::Type type) {
+  if (type == wire::Type::kHost) {
+    auto host = from_bytes<wire::HelloReply>(message);
+    if (!host) return false;
+    hello_ = *host;
+    told_ = true;
+    if (ready_ && listener_.host_changed) listener_.host_changed();
+    return true;
+  }
+  auto event = from_bytes<wire::ExitedEvent>(message);
+  if (type != wire::Type::kExited || !event) return false;
+  if (listener_.exited) listener_.exited(*event);
+  return true;
 }
 
 template <class Request>

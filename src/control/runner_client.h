@@ -27,6 +27,7 @@ class RunnerClient {
     std::function<void()> connected;  // a new connection said hello; reconcile
     std::function<void()> disconnected;
     std::function<void(const wire::ExitedEvent&)> exited;
+    std::function<void()> host_changed;  // hello() says more than before
   };
   RunnerClient(async::Executor executor, Connect connect);
   ~RunnerClient();
@@ -36,7 +37,7 @@ class RunnerClient {
   Task<> stop();
 
   bool connected() const { return ready_; }
-  // What the runner said at the last hello; only valid while connected().
+  // What the runner said at the last hello or has told since; only valid while connected().
   const wire::HelloReply& hello() const { return hello_; }
 
   // Each gives kUnavailable with the word runner_unavailable when the runner is not there or goes away, and
@@ -73,6 +74,7 @@ class RunnerClient {
   Task<Result<void>> serve_connection();
   Task<> read_loop(net::SeqPacketPtr connection);
   void take_message(const std::string& message);
+  bool take_event(const std::string& message, wire::Type type);
   template <class Item>
   Task<Result<std::vector<Item>>> collect(wire::Type type);
   void drop_connection();
@@ -89,6 +91,7 @@ class RunnerClient {
   net::SeqPacketPtr connection_;
   wire::HelloReply hello_{};
   bool ready_ = false;
+  bool told_ = false;  // hello_ came as an event of this connection
   bool stopping_ = false;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, WaiterPtr> waiters_;  // bounded by kMaxPending

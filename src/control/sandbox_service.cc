@@ -59,6 +59,7 @@ SandboxService::SandboxService(async::Executor executor, store::Database& db, Cl
       deadlines_changed_(executor),
       refill_(executor),
       runner_up_(executor),
+      host_changed_(executor),
       stopped_(executor),
       starts_(executor, kParallelStarts),
       stops_(executor, kParallelStops),
@@ -77,7 +78,15 @@ void SandboxService::start() {
     scope_.spawn("reconcile", reconcile());
     runner_up_.notify_all();
   };
-  listener.disconnected = [this] { reconciled_ = false; };
+  listener.disconnected = [this] {
+    reconciled_ = false;
+    host_changed_.notify_all();
+  };
+  listener.host_changed = [this] {
+    tell_default();
+    ask_for_refill();
+    host_changed_.notify_all();
+  };
   listener.exited = [this](const wire::ExitedEvent& event) { handle_exit(event); };
   runner_.start(std::move(listener));
   egress_.start();
@@ -97,6 +106,7 @@ Task<> SandboxService::stop() {
   deadlines_changed_.notify_all();
   refill_.notify_all();
   runner_up_.notify_all();
+  host_changed_.notify_all();
   scope_.cancel();
   co_await runner_.stop();
   co_await egress_.stop();

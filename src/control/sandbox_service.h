@@ -32,6 +32,7 @@ struct ServiceOptions {
   std::uint32_t pool_size = 0;                   // kept ready per template that names no size of its own
   std::uint32_t max_ready = 64;                  // kept ready altogether
   Millis max_timeout = std::chrono::hours(24);
+  Millis test_patience = std::chrono::seconds(20);  // for a tier that the runner is still testing
   model::HostDefault default_isolation;  // when neither caller nor template nor tenant says anything
   http::Connector connect_gateway;       // to atoll-gateway's feed; without it there is no gateway
   std::string boot_id;                   // of this boot; deadlines are kept on its monotonic clock
@@ -119,6 +120,8 @@ class SandboxService final : public Directory {
   void start();
   Task<> stop();
 
+  // Waits for the test of the tier that it needs for up to test_patience; then kUnavailable with the word
+  // isolation_being_tested.
   Task<Result<SandboxView>> create(CreateSpec spec);
   // kNotFound unless it runs or is paused, and is `tenant`'s.
   Result<SandboxView> get(const std::string& tenant, const std::string& id) const;
@@ -249,11 +252,14 @@ class SandboxService final : public Directory {
   bool usable(model::Tier tier) const;
   Result<void> require_runner() const;
   Result<void> require_tier(model::Tier tier) const;
+  bool being_tested(model::Tier tier) const;
+  Task<Result<void>> when_tested(std::function<Result<void>()> check);
   model::Tier host_tier() const;
   model::Demand demand_for(const CreateSpec& spec, const model::IsolationRule& of_template) const;
   Result<model::Tier> choose_tier(const model::Demand& demand) const;
   Result<model::Demand> demand_on(const model::Snapshot& row, const CreateSpec& spec) const;
   model::Tier pool_tier(const model::Template& base) const;
+  Amounts amounts_for(model::Tier tier, const model::Limits& limits) const;
   void tell_default() const;
   Amounts limit_of(const std::string& tenant) const;
 
@@ -397,6 +403,7 @@ class SandboxService final : public Directory {
   async::Event deadlines_changed_;
   async::Event refill_;
   async::Event runner_up_;
+  async::Event host_changed_;  // the runner knows more of its tiers
   async::Event stopped_;
   async::Gate starts_;  // requests to the runner at a time; the rest waits here, not in its queue
   async::Gate stops_;

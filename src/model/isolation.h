@@ -79,7 +79,7 @@ std::vector<Tier> acceptable(Tier wanted);
 
 // The host's default: one tier, or gvisor where it is usable and container elsewhere.
 struct HostDefault {
-  std::optional<Tier> tier = Tier::kContainer;  // none: `auto`
+  std::optional<Tier> tier;  // none: `auto`
   bool operator==(const HostDefault&) const = default;
 };
 inline constexpr std::string_view kAutoIsolation = "auto";

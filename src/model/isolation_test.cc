@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "model/overhead.h"
+
 namespace atl::model {
 namespace {
 
@@ -151,7 +153,17 @@ TEST(Isolation, TheHostsDefault) {
   EXPECT_EQ(default_tier(*parse_host_default("auto"), false), kC);
   // A tier that was named stays, usable or not: then creates are refused.
   EXPECT_EQ(default_tier(*parse_host_default("gvisor"), false), kG);
-  EXPECT_EQ(default_tier(HostDefault{}, true), kC);
+  EXPECT_EQ(default_tier(HostDefault{}, true), kG) << "what a host says that was told nothing";
+  EXPECT_EQ(default_tier(HostDefault{}, false), kC);
+}
+
+TEST(Overhead, IsThatOfTheRuntimeOfTheTier) {
+  constexpr std::uint64_t kNoKvm = 1ull << static_cast<unsigned>(Feature::kKvm);
+  EXPECT_EQ(overhead_of(kC, 0), Overhead());
+  EXPECT_GT(overhead_of(kG, 0).memory_bytes, 0u);
+  EXPECT_GT(overhead_of(kM, 0).memory_bytes, overhead_of(kG, 0).memory_bytes);
+  EXPECT_GT(overhead_of(kM, kNoKvm).memory_bytes, overhead_of(kM, 0).memory_bytes);
+  EXPECT_EQ(overhead_of(kG, kNoKvm), overhead_of(kG, 0));
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ enum class Type : std::uint16_t {
   kPauseReply = 110,
   // events
   kExited = 201,  // ExitedEvent: PID 1 of a sandbox is gone; its resources are still held until kStop
+  kHost = 202,    // HelloReply: the test of a tier has ended, and this is what is known now
 };
 
 // NUL-terminated text in a fixed field. Reading stops at the field's end.
@@ -125,7 +126,8 @@ struct HelloReply {
   std::uint8_t disk_snapshot_tiers;  // bit (1 << Tier): those whose disks can be copied while they run
   std::uint8_t memory_tiers;         // bit (1 << Tier): those whose memory can be stored in files
   std::uint8_t quiet_tiers;          // of these: those that can only do so while no connection leads outside
-  HostFeatures features;             // as the runner found them when it started
+  std::uint8_t tested_tiers;         // bit (1 << Tier): being tested, and nothing is known of them yet
+  HostFeatures features;             // as the runner found them
   // By Tier: the check that failed, where the tier was looked for and is not usable.
   Text<256> obstacle[kTiers];
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/overhead.h"
 #include "model/runner_protocol.h"
 #include "model/sandbox.h"
 #include "runner/disks.h"
@@ -29,12 +30,6 @@ struct Capabilities {
   // The guest's own kernel writes the file system of the disk, so this host must never mount it again. It has
   // a journal: stop() ends that kernel wherever it is.
   bool guest_disk = false;
-};
-
-// What a sandbox of a tier takes beside its own limits.
-struct Overhead {
-  std::uint64_t memory_bytes = 0;
-  std::uint32_t processes = 0;
 };
 
 // What to start.
@@ -80,7 +75,8 @@ class Driver {
   virtual ~Driver() = default;
   virtual model::Tier tier() const = 0;
   virtual Capabilities capabilities() const = 0;
-  virtual Overhead overhead() const { return {}; }
+  // What a sandbox takes of its group beside its own limits.
+  virtual model::Overhead overhead() const { return model::overhead_of(tier(), 0); }
   // Everything a later start of this build can use: opens the template. Blocking, may take milliseconds.
   virtual Result<void> prepare(const std::string& build) = 0;
   // Drops what prepare() keeps.

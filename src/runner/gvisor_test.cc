@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/text.h"
+#include "model/overhead.h"
 #include "runner/gvisor/check.h"
 #include "support/gvisor_fixture.h"
 
@@ -38,6 +41,14 @@ TEST_F(GvisorTest, StartsAnswersAndLeavesNothing) {
   std::string link = reply.interface.str();
   EXPECT_THAT(World::shell(link, "cat /proc/version"), HasSubstr(kVersion));
   EXPECT_EQ(World::shell(link, "hostname"), World::id('a') + "\n");
+  wire::SandboxRef ref{};
+  ref.sandbox.set(World::id('a'));
+  client_->send(ref, wire::Type::kStats);
+  auto stats = client_->receive<wire::StatsReply>(wire::Type::kStatsReply);
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->memory_limit,
+            request('a').memory_bytes + model::overhead_of(model::Tier::kGvisor, 0).memory_bytes)
+      << "the guest's kernel takes nothing from the sandbox";
   auto stopped = World::stop_sandbox(*client_, World::id('a'));
   ASSERT_TRUE(stopped);
   EXPECT_EQ(stopped->status.ok, 1) << stopped->status.message.str();
@@ -224,6 +235,52 @@ TEST_F(GvisorTest, ARunscThatCannotStartFailsItsSelfTestAndLeavesNothing) {
   World::stop_sandbox(*client_, World::id('d'));
   EXPECT_EQ(WEXITSTATUS(world_->terminate()), 0);
   EXPECT_TRUE(soon([] { return World::links().empty(); }));
+}
+
+// Whatever takes long is beside the service, and no reason to wait for when the runner is to stop.
+TEST_F(GvisorTest, TheRunnerServesWhileItTestsATierAndStopsInTheMiddle) {
+  ASSERT_TRUE(world_->start({}, {"--runsc", ATOLL_STUB_RUNSC_HANGING})) << world_->log();
+  client_.emplace(world_->socket());
+  wire::HelloReply said = hello();
+  EXPECT_EQ(said.tested_tiers, kGvisorBit);
+  EXPECT_FALSE(said.tiers & kGvisorBit);
+  EXPECT_EQ(said.obstacle[2].str(), "");
+  EXPECT_EQ(said.features.error[static_cast<std::size_t>(model::Feature::kRunscStarts)], model::kNotTried);
+  auto container = World::start_sandbox(*client_, World::id('d'));
+  ASSERT_TRUE(container && container->status.ok == 1);
+  auto refused = World::start_sandbox(*client_, request('a'));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status.word.str(), "isolation_being_tested");
+  EXPECT_EQ(World::stop_sandbox(*client_, World::id('d'))->status.ok, 1);
+  EXPECT_EQ(hello().tested_tiers, kGvisorBit) << "the test has ended before its time";
+  EXPECT_EQ(WEXITSTATUS(world_->terminate()), 0);
+  EXPECT_FALSE(sys::read_file(world_->path("run/gvisor.tested")).ok()) << "nothing was found out";
+  EXPECT_TRUE(world_->leftovers("iselftestofthegvisort").empty());
+  EXPECT_TRUE(soon([] { return World::links().empty(); }));
+}
+
+TEST_F(GvisorTest, WhatWasFoundOutIsRememberedForTheSamePrograms) {
+  start();
+  EXPECT_EQ(WEXITSTATUS(world_->terminate()), 0);
+  std::string kept = sys::read_file(world_->path("run/gvisor.tested")).value_or("");
+  ASSERT_NE(kept, "");
+  // A runner that tests says so in its first answer.
+  auto first_answer = [this] {
+    EXPECT_TRUE(world_->start({}, {"--runsc", World::runsc()})) << world_->log();
+    client_.emplace(world_->socket());
+    wire::HelloReply said = hello();
+    client_->hello_when_tested();
+    EXPECT_TRUE(hello().tiers & kGvisorBit);
+    world_->terminate();
+    return said;
+  };
+  EXPECT_TRUE(first_answer().tiers & kGvisorBit);
+  for (const char* changed : {"atoll-guestd ", "-"}) {  // of another daemon, of another boot
+    std::string other = kept;
+    other.replace(other.find(changed), 1, "x");
+    std::ofstream(world_->path("run/gvisor.tested")) << other;
+    EXPECT_EQ(first_answer().tested_tiers, kGvisorBit) << changed;
+  }
 }
 
 class GvisorFaultTest : public GvisorTest, public testing::WithParamInterface<const char*> {};

@@ -34,11 +34,14 @@ model::HostFeatures try_host() {
   return host;
 }
 
-void note_gvisor(model::HostFeatures& host, const Result<void>& found, const Result<void>& started) {
+void note_gvisor(model::HostFeatures& host, const Result<void>& found) {
   bool old = !found.ok() && found.error().word() == gvisor::kTooOld;
   at(host, model::Feature::kRunsc) = found.ok() || old ? 0 : ENOENT;
   if (found.ok() || old) at(host, model::Feature::kRunscRecent) = old ? ENOEXEC : 0;
-  if (found.ok()) at(host, model::Feature::kRunscStarts) = number_of(started);
+}
+
+void note_gvisor_starts(model::HostFeatures& host, const Result<void>& started) {
+  at(host, model::Feature::kRunscStarts) = number_of(started);
 }
 
 void note_machine(model::HostFeatures& host, const Result<void>& image) {

@@ -13,9 +13,9 @@ namespace atl::runner {
 // there is a thread.
 model::HostFeatures try_host();
 
-// Fills in what looking for gVisor has shown: `found` by find_runsc, `started` by its self-test (of which
-// nothing is known while there is no program).
-void note_gvisor(model::HostFeatures& host, const Result<void>& found, const Result<void>& started);
+// Fills in what looking for gVisor has shown: `found` by find_runsc, `started` by its self-test.
+void note_gvisor(model::HostFeatures& host, const Result<void>& found);
+void note_gvisor_starts(model::HostFeatures& host, const Result<void>& started);
 
 // The same for the microvm tier: whether there is a machine image, and what its self-test came to. Emulated,
 // hardware virtualisation does not work, whatever /dev/kvm says.

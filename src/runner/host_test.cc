@@ -42,19 +42,21 @@ TEST(HostFeatures, EverythingIsTriedAndThisMachineCanRunContainers) {
 
 TEST(HostFeatures, GvisorIsMissingOldOrDoesNotStart) {
   struct Row {
-    Result<void> found, started;
+    Result<void> found;
+    std::optional<Result<void>> started;
     int runsc, recent, starts;
   };
   Error missing = make_error(Code::kNotFound, "there is none");
   Error old = make_error(Code::kUnsupported, "old").with_word(gvisor::kTooOld);
   Error refused = Error::from_errno(EPERM, "self-test");
   constexpr int kUnknown = model::kNotTried;
-  for (const Row& row :
-       {Row{missing, success(), ENOENT, kUnknown, kUnknown}, Row{old, success(), 0, ENOEXEC, kUnknown},
-        Row{success(), refused, 0, 0, EPERM}, Row{success(), success(), 0, 0, 0}}) {
+  for (const Row& row : {Row{missing, {}, ENOENT, kUnknown, kUnknown}, Row{old, {}, 0, ENOEXEC, kUnknown},
+                         Row{success(), {}, 0, 0, kUnknown}, Row{success(), refused, 0, 0, EPERM},
+                         Row{success(), success(), 0, 0, 0}}) {
     model::HostFeatures host = {};
     for (std::uint8_t& error : host.error) error = model::kNotTried;
-    note_gvisor(host, row.found, row.started);
+    note_gvisor(host, row.found);
+    if (row.started) note_gvisor_starts(host, *row.started);
     EXPECT_EQ(error_of(host, Feature::kRunsc), row.runsc);
     EXPECT_EQ(error_of(host, Feature::kRunscRecent), row.recent);
     EXPECT_EQ(error_of(host, Feature::kRunscStarts), row.starts);

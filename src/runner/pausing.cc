@@ -117,7 +117,8 @@ Result<void> Service::wake(Sandbox& sandbox, Driver& driver) {
 
 // That memory cannot be in files now is no reason to stay awake; the reply says why it is not.
 Result<void> Service::save_or_freeze(Sandbox& sandbox, Driver& driver) {
-  Result<void> saved = save(sandbox, driver);
+  Result<void> saved = require_tested(driver.tier());
+  if (saved.ok()) saved = save(sandbox, driver);
   bool runs = sandbox.record.rest == wire::Rest::kRuns && !sandbox.ended;
   if (saved.ok() || !runs || !driver.capabilities().pause) return saved;
   log::info("memory stays in place", {{"id", sandbox.id}, {"why", saved.error().message()}});
@@ -205,7 +206,7 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return not_here(id);
   if (wire::on_disk(record.rest)) {
-    if (obstacles_.contains(driver->tier())) return no_tier(record.tier);
+    TRY(driver, driver_to_start(record.tier));
     StepTimes times{};
     TRY(SandboxPtr booted, boot_stored(sandbox, request, *driver, times));
     times[wire::kStepTotal] = static_cast<std::uint32_t>(

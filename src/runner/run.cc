@@ -26,6 +26,7 @@
 #include "runner/microvm/check.h"
 #include "runner/microvm/driver.h"
 #include "runner/options.h"
+#include "runner/self_tests.h"
 #include "runner/server.h"
 #include "sys/files.h"
 #include "sys/landlock.h"
@@ -165,6 +166,45 @@ Result<void> start_stores(const Options& options, const std::set<std::string>& k
   return slots.start(options.ready_slots);
 }
 
+void mark_unusable(Service& service, model::Tier tier, const Error& why) {
+  log::info("tier is not usable", {{"tier", model::tier_name(tier)}, {"why", why.message()}});
+  service.set_obstacle(tier, why.message());
+}
+
+// What is known of gvisor now, or else the test that will tell.
+void plan_gvisor(Service& service, const Result<sys::Fd>& runsc, model::HostFeatures& host,
+                 const gvisor::TestParts& parts, std::vector<SelfTest>& tests) {
+  constexpr model::Tier kTier = model::Tier::kGvisor;
+  bool hopeless = !model::obstacle(host, kTier).empty();
+  note_gvisor(host, runsc.ok() ? success() : Result<void>(runsc.error()));
+  if (hopeless) return;
+  if (!runsc.ok()) return mark_unusable(service, kTier, runsc.error());
+  if (gvisor::known_to_start(parts)) return note_gvisor_starts(host, success());
+  tests.push_back({kTier, gvisor::kTestSandbox, [parts](model::HostFeatures& found) {
+                     Result<void> started = gvisor::self_test(parts);
+                     note_gvisor_starts(found, started);
+                     return started;
+                   }});
+}
+
+// The same for microvm.
+void plan_microvm(Service& service, model::HostFeatures& host, const microvm::TestParts& parts,
+                  std::vector<SelfTest>& tests) {
+  constexpr model::Tier kTier = model::Tier::kMicrovm;
+  if (!model::obstacle(host, kTier).empty()) return;
+  if (std::optional<Result<microvm::Accelerator>> known = microvm::known_accelerator(parts)) {
+    note_machine_starts(host, *known);
+    if (!known->ok()) mark_unusable(service, kTier, known->error());
+    return;
+  }
+  tests.push_back({kTier, microvm::kTestSandbox, [parts](model::HostFeatures& found) {
+                     Result<microvm::Accelerator> chosen = microvm::choose_accelerator(parts);
+                     bool said = chosen.ok() || chosen.error().word() != "host_capacity";
+                     if (said) note_machine_starts(found, chosen);
+                     return chosen.ok() ? success() : Result<void>(std::move(chosen).error());
+                   }});
+}
+
 Result<void> serve(const Options& options, const Account& account, Launcher& launcher,
                    const Programs& programs, model::HostFeatures& host, int landlock_abi) {
   TRY_VOID(sys::enter_private_mount_namespace());
@@ -208,27 +248,21 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   TRY_VOID(start_stores(options, kept, snapshots, disks, slots));
   note_machine(host, mounted);
   judge_tiers(service, host);
-  if (model::obstacle(host, model::Tier::kMicrovm).empty()) {
-    Result<microvm::Accelerator> found = microvm::choose_accelerator(
-        {microvm, slots, disks, *cgroups, options.disk_bytes, microvm::machine_path(options.data_dir),
-         options.run_dir + "/microvm.tested", options.microvm_emulation});
-    note_machine_starts(host, found);
-    if (!found.ok()) service.set_obstacle(model::Tier::kMicrovm, found.error().message());
-  }
-  Result<void> usable = programs.runsc.ok() ? success() : Result<void>(programs.runsc.error());
-  Result<void> started = success();
-  if (usable.ok() && model::obstacle(host, model::Tier::kGvisor).empty()) {
-    started = gvisor::self_test({gvisor, slots, disks, *cgroups, options.disk_bytes});
-    if (!started.ok()) usable = started;
-  }
-  if (!usable.ok() && model::obstacle(host, model::Tier::kGvisor).empty()) {
-    log::info("tier gvisor is not usable", {{"why", usable.error().message()}});
-    service.set_obstacle(model::Tier::kGvisor, usable.error().message());
-  }
-  note_gvisor(host, programs.runsc.ok() ? success() : Result<void>(programs.runsc.error()), started);
+  std::vector<SelfTest> tests;
+  plan_gvisor(service, programs.runsc, host,
+              {gvisor, slots, disks, *cgroups, options.disk_bytes, options.run_dir + "/gvisor.tested"},
+              tests);
+  plan_microvm(service, host,
+               {microvm, slots, disks, *cgroups, options.disk_bytes, microvm::machine_path(options.data_dir),
+                options.run_dir + "/microvm.tested", options.microvm_emulation},
+               tests);
   service.set_features(host);
-  Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);
-  Result<void> ended = server.run();
+  Result<void> ended = success();
+  {
+    Server server({options.socket, account.uid, account.gid, kWorkers}, service, launcher, firewall);
+    SelfTests beside(service, *cgroups, host, std::move(tests), [&server] { server.host_changed(); });
+    ended = server.run();
+  }
   if (ended.ok() && service.count() == 0) {
     firewall.remove();
     cgroups->remove_parent();

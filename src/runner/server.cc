@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ enum Tag : std::uint64_t {
   kLauncher,
   kSignals,
   kRuleset,
+  kHost,
   kAdopted = 1000
 };
 
@@ -81,7 +83,11 @@ void Server::Connection::send(std::span<const std::byte> message) {
 }
 
 Server::Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall)
-    : options_(std::move(options)), service_(service), launcher_(launcher), firewall_(firewall) {}
+    : options_(std::move(options)),
+      service_(service),
+      launcher_(launcher),
+      firewall_(firewall),
+      host_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Server::~Server() {
   {
@@ -109,7 +115,7 @@ Result<void> Server::open() {
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   signals_ = sys::Fd(::signalfd(-1, &set, SFD_CLOEXEC));
-  if (!epoll_ || !signals_) return Error::from_errno(errno, "make the server's descriptors");
+  if (!epoll_ || !signals_ || !host_) return Error::from_errno(errno, "make the server's descriptors");
   TRY(listener_, sys::seqpacket_listen(options_.socket, 0660, options_.control_gid, 8));
   TRY(ruleset_, sys::watch_firewall());
   TRY_VOID(watch(listener_.get(), kListener));
@@ -117,6 +123,7 @@ Result<void> Server::open() {
   TRY_VOID(watch(launcher_.exits(), kExits));
   TRY_VOID(watch(launcher_.pidfd(), kLauncher));
   TRY_VOID(watch(ruleset_.get(), kRuleset));
+  TRY_VOID(watch(host_.get(), kHost));
   adopted_ = service_.adopted();
   for (const auto& [launch_id, pidfd] : adopted_) TRY_VOID(watch(pidfd.get(), kAdopted + launch_id));
   for (std::size_t i = 0; i < options_.workers; ++i) {
@@ -140,6 +147,7 @@ Result<void> Server::run() {
       case kLauncher: return make_error(Code::kUnavailable, "the launcher is gone");
       case kSignals: return success();
       case kRuleset: firewall_changed(); break;
+      case kHost: tell_host(); break;
       default: adopted_ended(event.data.u64 - kAdopted);
     }
   }
@@ -254,6 +262,20 @@ void Server::announce(const std::optional<wire::ExitedEvent>& event) {
   if (!event) return;
   log::info("sandbox ended by itself", {{"id", event->sandbox.str()}, {"status", event->wait_status}});
   if (connection_) connection_->send(sys::bytes_of(*event));
+}
+
+void Server::host_changed() {
+  std::uint64_t one = 1;
+  if (::write(host_.get(), &one, sizeof one) != sizeof one)
+    log::error("control is not told of a change of the host");
+}
+
+void Server::tell_host() {
+  std::uint64_t changes = 0;
+  if (::read(host_.get(), &changes, sizeof changes) != sizeof changes || !connection_) return;
+  wire::HelloReply host = service_.hello();
+  host.header.type = static_cast<std::uint16_t>(wire::Type::kHost);
+  connection_->send(sys::bytes_of(host));
 }
 
 void Server::firewall_changed() {

@@ -49,6 +49,9 @@ class Server {
   // are.
   Result<void> run();
 
+  // Control is told what is known of the host now. From any thread, also before run().
+  void host_changed();
+
  private:
   // Shared with workers that still work on its requests when it is replaced.
   struct Connection {
@@ -76,6 +79,7 @@ class Server {
   void adopted_ended(std::uint64_t launch_id);
   void announce(const std::optional<model::wire::ExitedEvent>& event);
   void firewall_changed();
+  void tell_host();
   void work(Lane lane);
   void close_connection();
 
@@ -84,6 +88,7 @@ class Server {
   Launcher& launcher_;
   Firewall& firewall_;
   sys::Fd epoll_, listener_, signals_, ruleset_;
+  const sys::Fd host_;  // counts host_changed()
   ConnectionPtr connection_;
   std::map<std::uint64_t, sys::Fd> adopted_;  // pidfds by launch id
 

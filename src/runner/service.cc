@@ -119,14 +119,6 @@ Driver* Service::driver_of(std::uint8_t tier) const {
   return nullptr;
 }
 
-Error Service::no_tier(std::uint8_t tier) const {
-  auto obstacle = obstacles_.find(static_cast<model::Tier>(tier));
-  std::string why = obstacle == obstacles_.end() ? "this runner does not offer it" : obstacle->second;
-  return make_error(Code::kUnavailable, "tier {} is not available on this host: {}", tier, why)
-      .with_word("isolation_unavailable")
-      .with_hint("atoll doctor shows which tiers are usable and why");
-}
-
 void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrived, const Send& send) {
   auto answer = [&send](const auto& reply) { send(sys::bytes_of(reply)); };
   wire::Header header;
@@ -160,9 +152,11 @@ wire::HelloReply Service::hello() const {
   reply.runner_version.set(kRunnerVersion);
   reply.pid = static_cast<std::uint32_t>(::getpid());
   reply.slots_total = parts_.slots.total();
+  std::lock_guard lock(host_mutex_);
   for (Driver* driver : parts_.drivers) {
-    if (obstacles_.contains(driver->tier())) continue;
     auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(driver->tier()));
+    if (tested_.contains(driver->tier())) reply.tested_tiers |= bit;
+    if (tested_.contains(driver->tier()) || obstacles_.contains(driver->tier())) continue;
     reply.tiers |= bit;
     if (driver->capabilities().disk_snapshot) reply.disk_snapshot_tiers |= bit;
     if (driver->capabilities().memory_snapshot) reply.memory_tiers |= bit;
@@ -231,8 +225,7 @@ Result<void> Service::start_sandbox(const wire::StartRequest& request, Steady::t
   StepTimes times{};
   times[wire::kStepQueue] = us_since(begin);
   TRY_VOID(check(request));
-  Driver* driver = driver_of(request.tier);
-  if (driver == nullptr || obstacles_.contains(driver->tier())) return no_tier(request.tier);
+  TRY(Driver * driver, driver_to_start(request.tier));
   std::string id = request.sandbox.str();
   TRY(Held held, insert(id, request.generation));
   const SandboxPtr& sandbox = held.sandbox;
@@ -283,7 +276,7 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   TRY(leases.disk, lease_disk(request, driver, stored));
   FAULT("runner.start.after_disk");
   times[wire::kStepDisk] = us_since(mark);
-  Overhead overhead = driver.overhead();
+  model::Overhead overhead = driver.overhead();
   TRY(leases.cgroup, parts_.cgroups.create(id, {request.memory_bytes + overhead.memory_bytes,
                                                 request.cpu_millis, request.processes + overhead.processes}));
   FAULT("runner.start.after_cgroup");

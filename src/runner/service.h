@@ -61,6 +61,12 @@ class Service {
   // What hello tells of the host. Call before serving.
   void set_features(const model::HostFeatures& host) { features_ = host; }
   bool offers(model::Tier tier) const { return driver_of(static_cast<std::uint8_t>(tier)) != nullptr; }
+  // Between these nothing of the tier is started, because nobody knows yet whether it can be. At any time,
+  // from any thread.
+  void begin_test(model::Tier tier);
+  void end_test(model::Tier tier, const Result<void>& outcome, const model::HostFeatures& host);
+  // What is known of the host now.
+  model::wire::HelloReply hello() const;
 
   using Send = std::function<void(std::span<const std::byte>)>;
   // Answers one request (its size and magic have been checked) with one or more messages. `arrived`: when it
@@ -105,7 +111,6 @@ class Service {
     std::unique_lock<std::mutex> lock;
   };
 
-  model::wire::HelloReply hello() const;
   model::wire::StartReply start(const model::wire::StartRequest& request, Steady::time_point arrived);
   model::wire::StopReply stop(const model::wire::SandboxRef& request);
   void list(const model::wire::Empty& request, const Send& send) const;
@@ -180,10 +185,15 @@ class Service {
   Result<Held> hold_uncopied(const model::wire::SandboxRef& request) const;
   void drop(const std::string& id);
   Driver* driver_of(std::uint8_t tier) const;
-  Error no_tier(std::uint8_t tier) const;
+  // The driver with which something new may be started, or why there is none.
+  Result<Driver*> driver_to_start(std::uint8_t tier) const;
+  // While it is tested a driver does not know what it is: nothing of it is stored under its name.
+  Result<void> require_tested(model::Tier tier) const;
 
   Parts parts_;
+  mutable std::mutex host_mutex_;  // guards what is known of the host
   std::map<model::Tier, std::string> obstacles_;
+  std::set<model::Tier> tested_;  // being tested
   model::HostFeatures features_{};
   mutable std::mutex mutex_;
   std::map<std::string, SandboxPtr> sandboxes_;

@@ -90,6 +90,7 @@ Result<Service::CopySource> Service::begin_copy(const wire::SnapshotRequest& req
   if (!driver->capabilities().disk_snapshot) return unsupported(driver->tier(), "disk_snapshot");
   if (memory && !driver->capabilities().memory_snapshot)
     return unsupported(driver->tier(), "memory_snapshot");
+  if (memory) TRY_VOID(require_tested(driver->tier()));
   if (memory && record.rest == wire::Rest::kStored) {
     return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
         .with_word("memory_gone");

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 
 #include "base/fault.h"
 #include "runner/image_copy.h"
@@ -60,6 +61,11 @@ Result<Digest::Value> digest_files(const std::string& folder) {
   return digest.finish();
 }
 
+Result<void> sync_files(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) TRY_VOID(sys::sync_path(folder + "/" + name));
+  return success();
+}
+
 Result<MemoryManifest> read_manifest(const std::string& folder) {
   Result<std::string> bytes = sys::read_file(folder + "/" + kManifest, 2 * sizeof(MemoryManifest));
   if (!bytes.ok() && bytes.error().sys_errno() == ENOENT)
@@ -99,8 +105,13 @@ Result<void> rename_folder(const std::string& from, const std::string& to, const
 
 Result<void> seal_memory(const std::string& folder, MemoryManifest& manifest) {
   TRY(std::vector<std::string> names, files_of(folder));
-  for (const std::string& name : names) TRY_VOID(sys::sync_path(folder + "/" + name));
-  TRY(manifest.content, digest_files(folder));
+  // The disk is busy with what was written while the processor reads it again.
+  Result<void> synced = success();
+  std::thread writer([&] { synced = sync_files(folder, names); });
+  Result<Digest::Value> content = digest_files(folder);
+  writer.join();
+  TRY_VOID(std::move(synced));
+  TRY(manifest.content, std::move(content));
   manifest.manifest = digest_of(manifest);
   FAULT("runner.memory.before_manifest");
   std::string_view bytes(reinterpret_cast<const char*>(&manifest), sizeof manifest);

@@ -111,7 +111,10 @@ function environmentFor(instance, client, mode) {
   });
   const named = chosen.template ?? process.env.ATOLL_E2E_TEMPLATE;
   if (named) environment.ATOLL_E2E_TEMPLATE = named;
-  if (tier !== 'container') environment.ATOLL_E2E_TEMPLATE = `${named ?? 'base'}@${tier}`;
+  environment.ATOLL_E2E_TIER = tier;
+  // Where it is the host's default, nobody names it.
+  const asked = named || tier !== process.env.ATOLL_E2E_DEFAULT_TIER;
+  if (tier !== 'container' && asked) environment.ATOLL_E2E_TEMPLATE = `${named ?? 'base'}@${tier}`;
   if (mode === 'plain')
     Object.assign(environment, { E2B_API_URL: instance.url, E2B_SANDBOX_URL: instance.url });
   else

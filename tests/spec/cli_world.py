@@ -41,7 +41,7 @@ class World:
         os.chmod(folder, 0o755)
         self.machine = ["--instance", "cli", "--data-dir", folder + "/data", "--run-dir", folder + "/run"]
         self.start = [*self.machine, "--listen", "127.0.0.1:0", "--slot-first", "3400", "--slot-count", "90", "--ready", "2",
-                      "--no-base"]
+                      "--default-isolation", "container", "--no-base"]
 
     def run(self, *words, stdin=None, **more):
         feed = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}

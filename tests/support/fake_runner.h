@@ -48,6 +48,7 @@ class FakeRunner {
   bool down = false;  // connecting fails
   std::uint32_t slots = 10'000;
   std::uint8_t tiers = 1u << static_cast<unsigned>(model::Tier::kContainer);
+  std::uint8_t tested_tiers = 0;  // being tested
   std::uint8_t memory_tiers = 0;  // their memory goes to files at a pause
   std::uint8_t quiet_tiers = 0;   // of these: those that do so only while nobody is connected
   std::string not_saved;          // why it does not go there
@@ -75,10 +76,18 @@ class FakeRunner {
     if (connection_) connection_->close();
     connection_.reset();
   }
+  // The test of tiers has ended, with this outcome.
+  void end_tests(std::uint8_t usable) {
+    tiers = usable;
+    tested_tiers = 0;
+    wire::HelloReply host = hello({});
+    host.header.type = static_cast<std::uint16_t>(wire::Type::kHost);
+    send(host);
+  }
   // PID 1 of the sandbox dies. `tell` = the runner is connected and sees it.
   void die(const std::string& sandbox, std::uint32_t oom_kills = 0, std::int32_t wait_status = 9) {
     auto found = entries.find(sandbox);
-    if (found == entries.end()) return;
+    if (found == entries.end() || wire::on_disk(found->second.rest)) return;  // it has none then
     found->second.alive = false;
     if (!connection_) return;
     wire::ExitedEvent event{};
@@ -201,6 +210,7 @@ class FakeRunner {
     out.disk_snapshot_tiers = tiers;
     out.memory_tiers = memory_tiers;
     out.quiet_tiers = quiet_tiers;
+    out.tested_tiers = tested_tiers;
     return out;
   }
 

@@ -23,6 +23,7 @@ class GvisorTest : public testing::Test {
   void start(const std::string& runsc, const std::string& fault = {}) {
     ASSERT_TRUE(world_->start(fault, {"--runsc", runsc})) << world_->log();
     client_.emplace(world_->socket());
+    ASSERT_TRUE(client_->hello_when_tested()) << world_->log();
   }
   void start() { start(World::runsc()); }
   static wire::StartRequest request(char letter) {

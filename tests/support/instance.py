@@ -149,6 +149,8 @@ class Instance:
         self.template = template or find_base_template()
         self.interpreter = os.environ.get("ATOLL_TEST_WITH_INTERPRETER")  # a build of code-interpreter-v1
         self.user = "atoll"
+        # The tier of those who name none. Suites of gvisor say auto, which is what a user has.
+        self.default_isolation = os.environ.get("ATOLL_TEST_DEFAULT_ISOLATION", "container")
         self.gateway_options = gateway  # flags of atoll-gateway; None: there is none, address rules alone decide
         self.gateway_port = free_port()
         self.runsc = runsc or os.environ.get("ATOLL_TEST_RUNSC", "none")
@@ -200,6 +202,8 @@ class Instance:
             self.user,
             "--pool-size",
             str(self.ready),
+            "--default-isolation",
+            self.default_isolation,
             *(["--gateway"] if self.has_gateway() else []),
         ]
 
@@ -298,6 +302,7 @@ class Instance:
             status = api.call("GET", "/v1/status").json()
             return (
                 status["runner"]["connected"]
+                and not status["host"]["beingTested"]
                 and status["reconciled"]
                 and status["sandboxes"]["ready"] >= self.ready
             )

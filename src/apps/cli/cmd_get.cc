@@ -57,7 +57,9 @@ void print_sandbox(const json::value& row) {
   line("ended", text_at(row, "endedAt"));
   std::int64_t idle = number_at(row, "idleTimeout");
   line("idle timeout", idle > 0 ? format_duration(std::chrono::seconds(idle)) : "off");
-  line("memory", bytes_at(row, "memoryBytes"));
+  std::int64_t overhead = number_at(row, "overheadMB");
+  std::string more = overhead > 0 ? fmt::format(" and {} MiB for its tier", overhead) : "";
+  line("memory", bytes_at(row, "memoryBytes") + more);
   line("disk", bytes_at(row, "diskBytes"));
   line("cpus", fmt::format("{:g}", static_cast<double>(number_at(row, "cpuMillis")) / 1000));
 }

@@ -14,6 +14,7 @@
 #include "apps/cli/sandbox_api.h"
 #include "apps/cli/shell_quote.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace atl::cli {
 namespace {
@@ -77,7 +78,7 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
     print_json(sandboxes);
     co_return kExitOk;
   }
-  Table table({"ID", "TEMPLATE", "ISOLATION", "STATE", "AGE", "LEFT", "WHY", "LABELS"});
+  Table table({"ID", "TEMPLATE", "ISOLATION", "MEMORY", "STATE", "AGE", "LEFT", "WHY", "LABELS"});
   for (const json::value& sandbox : sandboxes) {
     std::string id = printable(text_at(sandbox, "sandboxID"));
     if (options.quiet) {
@@ -85,9 +86,10 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
       continue;
     }
     std::string name = text_at(sandbox, "alias", text_at(sandbox, "templateID"));
+    std::int64_t memory = number_at(sandbox, "memoryMB") + number_at(sandbox, "overheadMB");
     table.add({id, printable(name), printable(text_at(sandbox, "isolation")),
-               printable(text_at(sandbox, "state")), age_of(text_at(sandbox, "startedAt")),
-               left_until(text_at(sandbox, "endAt")),
+               format_bytes(static_cast<std::uint64_t>(memory) * kMiB), printable(text_at(sandbox, "state")),
+               age_of(text_at(sandbox, "startedAt")), left_until(text_at(sandbox, "endAt")),
                printable(describe_activity(sandbox, system_clock().now())), labels(sandbox)});
   }
   if (!options.quiet) print_table(table);

@@ -65,8 +65,10 @@ std::string service_lines(const json::value& status) {
   out += line("domain", printable(text_at(status, "domain")));
   std::string setting = text_at(host, "defaultIsolation"),
               in_force = text_at(host, "defaultInForce", "unknown");
-  out += line("tiers", fmt::format("{}; default {}", joined(host, "isolation"),
-                                   printable(setting == in_force ? setting : setting + ", now " + in_force)));
+  std::string tested = joined(host, "beingTested");
+  out += line("tiers", fmt::format("{}; default {}{}", joined(host, "isolation"),
+                                   printable(setting == in_force ? setting : setting + ", now " + in_force),
+                                   tested == "none" ? "" : "; being tested: " + tested));
   out +=
       line("posture", fmt::format("cgroups {}, Landlock {}, missing: {}", printable(text_at(host, "cgroups")),
                                   number_at(host, "landlockAbi"), joined(host, "missingLayers")));

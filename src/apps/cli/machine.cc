@@ -110,7 +110,8 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
       ->type_name("N")
       ->check(CLI::Range(0, 1000));
   app.add_option("--default-isolation", options.default_isolation,
-                 "of sandboxes for which nobody asks: container (default), gvisor, microvm, or auto")
+                 "of sandboxes for which nobody asks: container, gvisor, microvm, or auto (default): gvisor "
+                 "where it is usable, else container")
       ->type_name("TIER")
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
   app.add_flag("--microvm-emulation", options.microvm_emulation,

@@ -123,6 +123,10 @@ Finding tier_finding(const json::value& host, std::string_view tier, bool is_def
   std::string name = fmt::format("tier {}", tier);
   if (holds(host, "isolation", tier))
     return {name, State::kOk, is_default ? "usable, the default" : "usable", ""};
+  if (holds(host, "beingTested", tier)) {
+    return {name, State::kSkipped, is_default ? "being tested; the default" : "being tested",
+            "run 'atoll doctor' again in a moment"};
+  }
   const json::value* unusable = find_at(host, "unusable");
   std::string obstacle = unusable != nullptr ? text_at(*unusable, tier) : "";
   std::string detail = "not usable on this host" + (obstacle.empty() ? "" : ": " + printable(obstacle));
@@ -139,8 +143,8 @@ std::vector<Finding> host_findings(const boost::json::value& host) {
   const json::value* unusable = find_at(host, "unusable");
   for (const char* tier : {"container", "gvisor", "microvm"}) {
     bool looked_for = unusable != nullptr && !text_at(*unusable, tier).empty();
-    if (tier != first && (looked_for || holds(host, "isolation", tier)))
-      out.push_back(tier_finding(host, tier, false));
+    bool known = looked_for || holds(host, "isolation", tier) || holds(host, "beingTested", tier);
+    if (tier != first && known) out.push_back(tier_finding(host, tier, false));
   }
   if (flag_at(host, "degraded")) {
     out.push_back({"default isolation", State::kWarning,

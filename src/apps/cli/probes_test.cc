@@ -51,6 +51,18 @@ TEST(HostFindings, AWeakDefaultIsTold) {
   EXPECT_EQ(findings.front().state, State::kOk);
 }
 
+TEST(HostFindings, ATierThatIsBeingTestedIsNoFailure) {
+  auto findings =
+      found(R"({"isolation":["container"],"beingTested":["gvisor","microvm"],"defaultInForce":"gvisor"})");
+  ASSERT_GE(findings.size(), 3u);
+  EXPECT_EQ(findings[0].name, "tier gvisor");
+  EXPECT_EQ(findings[0].state, State::kSkipped);
+  EXPECT_THAT(findings[0].detail, testing::HasSubstr("being tested"));
+  EXPECT_EQ(findings[1].state, State::kOk);
+  EXPECT_EQ(findings[2].name, "tier microvm");
+  EXPECT_EQ(findings[2].state, State::kSkipped);
+}
+
 TEST(FeatureFindings, FailWhereTheDefaultTierNeedsThem) {
   const model::FeatureInfo& runsc = model::info(model::Feature::kRunsc);
   EXPECT_EQ(feature_finding(runsc, 0, model::Tier::kGvisor).state, State::kOk);

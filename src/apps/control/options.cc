@@ -21,7 +21,7 @@ struct Raw {
   std::string plain = "loopback";
   bool gateway = false;
   std::int64_t max_timeout_s = 86'400;
-  std::string default_isolation = "container";
+  std::string default_isolation = "auto";
 };
 
 void declare(CLI::App& app, Options& options, Raw& raw) {

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "runner/names.h"
+#include "runner/self_tests.h"
 #include "runner/start_parts.h"
 #include "sys/files.h"
 #include "sys/mount.h"
@@ -31,7 +32,7 @@ namespace {
 
 using sys::Fd;
 
-constexpr char kSandbox[] = "iselftestofthegvisort";
+constexpr char kStarts[] = "starts";
 constexpr int kFirstYear = 2024;
 constexpr Millis kVersionBound{5'000};
 constexpr Millis kAnswerBound{5'000};
@@ -122,19 +123,21 @@ Result<void> connect_to(std::uint32_t slot) {
 
 Result<void> start_and_connect(const TestParts& parts, Leases& leases) {
   StartSpec spec;
-  spec.sandbox = kSandbox;
+  spec.sandbox = kTestSandbox;
   spec.limits.memory_bytes = kTestMemory;
   spec.limits.cpu_millis = 1000;
   spec.limits.processes = kTestProcesses;
   spec.limits.open_files = 1024;
   spec.limits.disk_bytes = parts.disk_bytes;
-  TRY(leases.disk, parts.disks.lease(kSandbox, parts.disk_bytes));
-  TRY(leases.cgroup, parts.cgroups.create(kSandbox, {kTestMemory, 1000, kTestProcesses}));
+  TRY(leases.disk, parts.disks.lease(kTestSandbox, parts.disk_bytes));
+  model::Overhead overhead = parts.driver.overhead();
+  TRY(leases.cgroup, parts.cgroups.create(kTestSandbox, {kTestMemory + overhead.memory_bytes, 1000,
+                                                         kTestProcesses + overhead.processes}));
   TRY(Fd lower, sys::mount_new("tmpfs", {{"size", "4k"}, {"mode", "0755"}}, sys::kReadOnly | sys::kNoDev));
   StepTimes times{};
   TRY(Started started, parts.driver.start_on(lower.get(), spec, leases, times));
   Result<void> answered = connect_to(leases.slot.number);
-  TRY_VOID(parts.driver.stop({kSandbox, started.pid, started.pidfd.get()}));
+  TRY_VOID(parts.driver.stop({kTestSandbox, started.pid, started.pidfd.get()}));
   return answered;
 }
 
@@ -171,12 +174,18 @@ Result<void> self_test(const TestParts& parts) {
   std::uint32_t number = leases.slot.number;
   Result<void> result = start_and_connect(parts, leases);
   leases = {};
-  Result<void> removed = parts.cgroups.remove(kSandbox, kStopBound);
-  parts.disks.remove(kSandbox);
+  Result<void> removed = parts.cgroups.remove(kTestSandbox, kStopBound);
+  parts.disks.remove(kTestSandbox);
   parts.slots.release(number);
   if (result.ok() && !removed.ok()) return removed;
   if (!result.ok()) return std::move(result).error().context("self-test");
+  keep_outcome(parts.memory, parts.driver.runtime(), kStarts);
   return success();
+}
+
+// A failure is not kept: what was in the way may be gone.
+bool known_to_start(const TestParts& parts) {
+  return recall_outcome(parts.memory, parts.driver.runtime()) == kStarts;
 }
 
 }  // namespace atl::runner::gvisor

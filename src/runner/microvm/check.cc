@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "model/machine.h"
+#include "runner/self_tests.h"
 #include "runner/start_parts.h"
 #include "sys/files.h"
 #include "sys/loop.h"
@@ -24,7 +25,6 @@ namespace {
 
 using sys::Fd;
 
-constexpr char kSandbox[] = "iselftestofthemicrovm";
 // Some hosts have a /dev/kvm that opens, and a kernel behind it that interprets the guest instruction by
 // instruction; others are virtual machines themselves, and slow, but KVM works. So no less than at any other
 // start.
@@ -32,62 +32,32 @@ constexpr Millis kKvmBound = kBootBound;
 constexpr Millis kSlotBound{5'000};
 constexpr std::uint64_t kTestMemory = 128 * kMiB;
 constexpr std::uint32_t kTestProcesses = 64;
-constexpr std::uint32_t kMagic = 0x4d54534d;
 
-// What an earlier self-test found, and of what.
-struct Memory {
-  std::uint32_t magic;
-  Accelerator accelerator;
-  std::uint64_t device, inode, changed_ns;  // of the machine image
-  std::uint32_t emulation;
-  std::uint32_t pad;
-  char boot[40];
-  char why[256];  // where there is no accelerator
-};
-
-Result<Memory> question(const TestParts& parts) {
-  Memory memory{};
-  memory.magic = kMagic;
+// What the outcome depends on, apart from this boot of the host. Kernel and QEMU are in the image.
+Result<std::string> subject_of(const TestParts& parts) {
   struct stat info{};
   if (::stat(parts.image.c_str(), &info) != 0)
     return Error::from_errno(errno, fmt::format("stat {}", parts.image));
-  memory.device = info.st_dev;
-  memory.inode = info.st_ino;
-  memory.changed_ns = static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000u +
-                      static_cast<std::uint64_t>(info.st_mtim.tv_nsec);
-  memory.emulation = parts.emulation ? 1 : 0;
-  TRY(std::string boot, sys::read_file("/proc/sys/kernel/random/boot_id"));
-  std::strncpy(memory.boot, boot.c_str(), sizeof memory.boot - 1);
-  return memory;
+  return fmt::format("{} {} {}.{:09} emulation {}", info.st_dev, info.st_ino, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec, parts.emulation ? "allowed" : "not allowed");
 }
 
-// The outcome of the same question, where it was asked before.
-std::optional<Memory> recall(const std::string& path, const Memory& question) {
-  Result<std::string> bytes = sys::read_file(path, 2 * sizeof(Memory));
-  Memory found{};
-  if (!bytes.ok() || bytes->size() != sizeof found) return std::nullopt;
-  std::memcpy(&found, bytes->data(), sizeof found);
-  Memory asked = found;
-  asked.accelerator = question.accelerator;
-  std::memcpy(asked.why, question.why, sizeof asked.why);
-  if (std::memcmp(&asked, &question, sizeof asked) != 0) return std::nullopt;
-  found.why[sizeof found.why - 1] = '\0';
-  return found;
-}
+// An outcome as it is kept: a word, or why there is no accelerator.
+constexpr std::string_view kKvmWord = "kvm", kEmulationWord = "emulation", kNoneWord = "none: ";
 
 Result<void> boot_one(const TestParts& parts, Leases& leases, Millis bound) {
   StartSpec spec;
-  spec.sandbox = kSandbox;
+  spec.sandbox = kTestSandbox;
   spec.limits = {kTestMemory, 1000, kTestProcesses, 1024, parts.disk_bytes};
-  TRY(leases.disk, parts.disks.lease_closed(kSandbox, parts.disk_bytes));
-  Overhead overhead = parts.driver.overhead();
-  TRY(leases.cgroup, parts.cgroups.create(kSandbox, {kTestMemory + overhead.memory_bytes, 1000,
-                                                     kTestProcesses + overhead.processes}));
+  TRY(leases.disk, parts.disks.lease_closed(kTestSandbox, parts.disk_bytes));
+  model::Overhead overhead = parts.driver.overhead();
+  TRY(leases.cgroup, parts.cgroups.create(kTestSandbox, {kTestMemory + overhead.memory_bytes, 1000,
+                                                         kTestProcesses + overhead.processes}));
   // The guest daemon is no part of a template, so any image will do for one.
   TRY(Fd lower, sys::open_file(parts.image, O_RDONLY));
   StepTimes times{};
   TRY(Started started, parts.driver.start_on(lower.get(), bound, spec, leases, times));
-  return parts.driver.stop({kSandbox, started.pid, started.pidfd.get()});
+  return parts.driver.stop({kTestSandbox, started.pid, started.pidfd.get()});
 }
 
 Result<void> try_boot(const TestParts& parts, Millis bound) {
@@ -96,8 +66,8 @@ Result<void> try_boot(const TestParts& parts, Millis bound) {
   std::uint32_t number = leases.slot.number;
   Result<void> result = boot_one(parts, leases, bound);
   leases = {};
-  Result<void> removed = parts.cgroups.remove(kSandbox, kStopBound);
-  parts.disks.remove(kSandbox);
+  Result<void> removed = parts.cgroups.remove(kTestSandbox, kStopBound);
+  parts.disks.remove(kTestSandbox);
   parts.slots.release(number);
   if (result.ok() && !removed.ok()) return removed;
   return result;
@@ -112,6 +82,7 @@ Result<Accelerator> find_accelerator(const TestParts& parts, std::uint32_t tsc_k
   }
   if (works.ok()) return Accelerator::kKvm;
   std::string why = works.error().message();
+  if (works.error().word() == "host_capacity") return std::move(works).error();
   if (!parts.emulation) {
     return make_error(Code::kUnsupported, "KVM does not work on this host ({}), and emulation is not allowed",
                       why);
@@ -163,22 +134,28 @@ std::uint32_t measure_tsc_khz() {
   return static_cast<std::uint32_t>((last.ticks - first.ticks) * 1'000'000 / (last.ns - first.ns));
 }
 
+std::optional<Result<Accelerator>> known_accelerator(const TestParts& parts) {
+  Result<std::string> subject = subject_of(parts);
+  if (!subject.ok()) return Result<Accelerator>(std::move(subject).error());
+  std::optional<std::string> kept = recall_outcome(parts.memory, *subject);
+  if (!kept) return std::nullopt;
+  if (kept->starts_with(kNoneWord))
+    return Result<Accelerator>(make_error(Code::kUnsupported, "{}", kept->substr(kNoneWord.size())));
+  Accelerator found = *kept == kKvmWord ? Accelerator::kKvm : Accelerator::kEmulation;
+  parts.driver.use(found, measure_tsc_khz());
+  return Result<Accelerator>(found);
+}
+
 Result<Accelerator> choose_accelerator(const TestParts& parts) {
-  TRY(Memory memory, question(parts));
-  std::uint32_t tsc_khz = measure_tsc_khz();
-  if (std::optional<Memory> known = recall(parts.memory, memory)) {
-    if (known->accelerator == Accelerator::kNone) return make_error(Code::kUnsupported, "{}", known->why);
-    parts.driver.use(known->accelerator, tsc_khz);
-    return known->accelerator;
-  }
-  Result<Accelerator> found = find_accelerator(parts, tsc_khz);
-  // A guest that was too slow this once may do better the next time.
-  if (!found.ok() && parts.emulation) return std::move(found).error();
-  memory.accelerator = found.ok() ? *found : Accelerator::kNone;
-  if (!found.ok()) std::strncpy(memory.why, found.error().message().c_str(), sizeof memory.why - 1);
-  Result<void> kept =
-      sys::replace_file(parts.memory, {reinterpret_cast<const char*>(&memory), sizeof memory}, 0600);
-  if (!kept.ok()) log::warn("the self-test will be repeated", {{"error", kept.error().message()}});
+  TRY(std::string subject, subject_of(parts));
+  Result<Accelerator> found = find_accelerator(parts, measure_tsc_khz());
+  // A guest that was too slow this once, or a full host, may do better the next time.
+  bool lasts = found.ok() || (!parts.emulation && found.error().word() != "host_capacity");
+  if (!lasts) return found;
+  std::string outcome = !found.ok()                   ? std::string(kNoneWord) + found.error().message()
+                        : *found == Accelerator::kKvm ? std::string(kKvmWord)
+                                                      : std::string(kEmulationWord);
+  keep_outcome(parts.memory, subject, outcome);
   return found;
 }
 

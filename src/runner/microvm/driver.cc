@@ -46,10 +46,6 @@ constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout";
 // Below it the guest's kernel has no room for its own start.
 constexpr std::uint64_t kMinMemory = 128 * kMiB;
 constexpr std::uint32_t kMaxProcessors = 8;
-// QEMU's own: the program, buffers, tables, and emulated also translated code, which has a bound (child.cc).
-constexpr std::uint64_t kOwnMemory = 96 * kMiB, kTranslatedCode = 160 * kMiB;
-// Its threads: processors, main loop, and up to 64 that do file I/O.
-constexpr std::uint32_t kOwnProcesses = 96;
 
 // KERNEL: F_SEAL_GROW makes every write past the end fail (memfd_create(2)), so what is said has a bound that
 // no process has to watch.
@@ -162,6 +158,7 @@ MicrovmDriver::MicrovmDriver(Tools tools)
     : tools_(std::move(tools)), links_(tools_.sockets), prepared_(tools_.prepared) {}
 
 void MicrovmDriver::use(Accelerator accelerator, std::uint32_t tsc_khz) {
+  std::lock_guard lock(mutex_);
   accelerator_ = accelerator;
   tsc_khz_ = tsc_khz;
   if (machine_name_.empty()) {
@@ -171,6 +168,11 @@ void MicrovmDriver::use(Accelerator accelerator, std::uint32_t tsc_khz) {
   }
   runtime_ = fmt::format("machine {} {} {} arguments {}", machine_name_,
                          accelerator == Accelerator::kKvm ? "kvm" : "tcg", processor_name(), kArguments);
+}
+
+std::string MicrovmDriver::runtime() const {
+  std::lock_guard lock(mutex_);
+  return runtime_;
 }
 
 Capabilities MicrovmDriver::capabilities() const {
@@ -183,9 +185,9 @@ Capabilities MicrovmDriver::capabilities() const {
   return capabilities;
 }
 
-Overhead MicrovmDriver::overhead() const {
-  std::uint64_t code = accelerator_ == Accelerator::kEmulation ? kTranslatedCode : 0;
-  return {kOwnMemory + code, kOwnProcesses};
+model::Overhead MicrovmDriver::overhead() const {
+  bool emulated = accelerator_ == Accelerator::kEmulation;
+  return model::overhead_of(tier(), std::uint64_t{emulated} << static_cast<unsigned>(model::Feature::kKvm));
 }
 
 Result<Fd> MicrovmDriver::open_template(const std::string& build) const {
@@ -335,28 +337,28 @@ Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, i
   TRY(Started started, launch(spec, leases, lower, Source(), times));
   Result<void> ready = links_.wait_until_parked(spec.sandbox, kBootBound);
   std::string folder = ready.ok() ? prepared_.begin(key) : std::string();
-  bool saved = false;
+  Result<SavedMachine> kept = SavedMachine();
   Running running{spec.sandbox, started.pid, started.pidfd.get(), leases.slot.number};
   if (!folder.empty()) {
-    Result<void> kept = save_stopped(running, folder, spec.limits);
-    saved = kept.ok();
-    if (!saved) log::warn("no machine was prepared", {{"why", kept.error().message()}});
+    kept = save_stopped(running, folder, spec.limits);
+    if (!kept.ok()) log::warn("no machine was prepared", {{"why", kept.error().message()}});
     ready = continue_machine(running);
   }
   auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
   if (ready.ok()) ready = boot(spec, left);
-  if (!folder.empty()) prepared_.finish(key, spec, prepared_runtime(), saved);
+  if (!folder.empty()) prepared_.finish(key, spec, prepared_runtime(), kept.ok());
   return checked(std::move(started), spec, ready);
 }
 
-Result<void> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
-                                         const model::Limits& limits) {
+Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
+                                                 const model::Limits& limits) {
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
-  TRY(std::uint64_t offset, save_machine(tools_.launcher, {running.slot, monitor, tools_.machine},
-                                         folder + kMemoryFile, kSaveBound));
-  Layout layout{model::kMachineMagic, processors(limits), offset, limits.memory_bytes};
-  return sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout},
-                           0600);
+  TRY(SavedMachine saved, save_machine(tools_.launcher, {running.slot, monitor, tools_.machine},
+                                       folder + kMemoryFile, kSaveBound));
+  Layout layout{model::kMachineMagic, processors(limits), saved.memory_offset, limits.memory_bytes};
+  TRY_VOID(
+      sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout}, 0600));
+  return saved;
 }
 
 Result<void> MicrovmDriver::continue_machine(const Running& running) {
@@ -370,16 +372,16 @@ Result<void> MicrovmDriver::save(const Running& running, const model::Limits& li
                                  const std::string& folder) {
   TRY_VOID(still(running));
   FAULT("runner.save.quiet");
-  Result<void> saved = save_stopped(running, folder, limits);
+  Result<SavedMachine> saved = save_stopped(running, folder, limits);
   std::lock_guard lock(mutex_);
   if (saved.ok()) {
-    stopped_.insert(running.sandbox);
-    return saved;
+    stopped_[running.sandbox] = std::move(*saved);
+    return success();
   }
   Result<void> goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), kPauseBound);
   if (!goes.ok())
     log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
-  return saved;
+  return std::move(saved).error();
 }
 
 Result<Started> MicrovmDriver::restore(const StartSpec& spec, Leases& leases, const std::string& folder,

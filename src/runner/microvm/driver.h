@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 
 #include "runner/disks.h"
 #include "runner/driver.h"
 #include "runner/launcher.h"
 #include "runner/microvm/machine_link.h"
+#include "runner/microvm/monitor.h"
 #include "runner/microvm/prepared.h"
 
 namespace atl::runner::microvm {
@@ -37,12 +38,13 @@ class MicrovmDriver final : public Driver {
  public:
   explicit MicrovmDriver(Tools tools);
 
-  // What runs the processors, and what the machine image is: its digest. Call before anything is started.
+  // What runs the processors, and what the machine image is: its digest. Call before anything is started with
+  // it, and not again once something has been.
   void use(Accelerator accelerator, std::uint32_t tsc_khz);
 
   model::Tier tier() const override { return model::Tier::kMicrovm; }
   Capabilities capabilities() const override;
-  Overhead overhead() const override;
+  model::Overhead overhead() const override;
   Result<void> prepare(const std::string& build) override;
   // And the prepared machines of that build.
   void forget(const std::string& build) override;
@@ -51,7 +53,7 @@ class MicrovmDriver final : public Driver {
   Result<void> resume(const Running& running) override;
   Result<void> sync(const Running& running) override;
   Result<void> still(const Running& running) override;
-  std::string runtime() const override { return runtime_; }
+  std::string runtime() const override;
   Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
   Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
                           StepTimes& times) override;
@@ -74,10 +76,11 @@ class MicrovmDriver final : public Driver {
   Result<Started> boot_new(const StartSpec& spec, Leases& leases, int lower, const std::string& key,
                            StepTimes& times);
   Result<void> boot(const StartSpec& spec, Millis bound);
-  Result<void> save_stopped(const Running& running, const std::string& folder, const model::Limits& limits);
+  Result<SavedMachine> save_stopped(const Running& running, const std::string& folder,
+                                    const model::Limits& limits);
   Result<void> continue_machine(const Running& running);
   // Prepared machines also hold the guest daemon.
-  std::string prepared_runtime() const { return runtime_ + " daemon " + daemon_name_; }
+  std::string prepared_runtime() const { return runtime() + " daemon " + daemon_name_; }
   void keep_log(int log) const;
 
   const Tools tools_;
@@ -87,7 +90,7 @@ class MicrovmDriver final : public Driver {
   std::uint32_t tsc_khz_ = 0;
   std::string machine_name_, daemon_name_, runtime_;
   mutable std::mutex mutex_;
-  std::set<std::string> stopped_;  // sandboxes whose QEMU stands still after save()
+  std::map<std::string, SavedMachine> stopped_;  // sandboxes whose QEMU stands still after save()
 };
 
 // From QEMU's start to the guest daemon's answer, emulated on a busy machine. Below control's patience.

@@ -81,11 +81,13 @@ Result<std::uint64_t> ask(Launcher& launcher, const Question& question, const Fd
 
 // KERNEL: what a descriptor may do was decided when it was opened, so the reader of QEMU's answers needs no
 // right over the file, and QEMU gets one by which it can only write.
-Result<std::uint64_t> save_machine(Launcher& launcher, const Question& question, const std::string& path,
-                                   Millis bound) {
-  TRY(Fd file, sys::open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0444));
-  TRY(Fd again, sys::open_file(path, O_RDWR));
-  return ask(launcher, question, file, again, bound);
+Result<SavedMachine> save_machine(Launcher& launcher, const Question& question, const std::string& path,
+                                  Millis bound) {
+  SavedMachine saved;
+  TRY(saved.file, sys::open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0444));
+  TRY(saved.again, sys::open_file(path, O_RDWR));
+  TRY(saved.memory_offset, ask(launcher, question, saved.file, saved.again, bound));
+  return saved;
 }
 
 Result<void> resume_machine(Launcher& launcher, const Question& question, Millis bound) {

@@ -5,6 +5,7 @@
 //   ATOLL_E2E_KEY     e2b_…
 //   ATOLL_E2E_CLIENT  e2b, e2b-2.20, …               which installed client
 //   ATOLL_E2E_TEMPLATE base, or base@gvisor           what sandboxes start from, and in which tier
+//   ATOLL_E2E_TIER    the tier that it is to be in, where the template does not name it
 //   ATOLL_E2E_MODE    plain | tls                    plain HTTP with headers, or TLS with names
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +17,9 @@ export const baseUrl = process.env.ATOLL_E2E_URL ?? 'http://127.0.0.1:7400';
 export const domain = process.env.ATOLL_E2E_DOMAIN ?? 'atoll.localhost:7400';
 export const apiKey = process.env.ATOLL_E2E_KEY;
 export const template = process.env.ATOLL_E2E_TEMPLATE ?? 'base';
-export const tier = template.includes('@') ? template.slice(template.lastIndexOf('@') + 1) : 'container';
+export const tier = template.includes('@')
+  ? template.slice(template.lastIndexOf('@') + 1)
+  : (process.env.ATOLL_E2E_TIER ?? 'container');
 export const apiUrl = mode === 'tls' ? `https://api.${domain}` : baseUrl;
 
 export const e2b = await import(clientName);

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { Sandbox, deferred, e2b, eventually, has, needs, notIn, template, within } from '../lib/target.mjs';
+import {
+  Sandbox, apiKey, apiUrl, deferred, e2b, eventually, has, needs, notIn, template, tier, within,
+} from '../lib/target.mjs';
 
 let sandbox;
 before(async () => {
@@ -38,6 +40,11 @@ test('the default user, its home and directory', async () => {
     (await run('whoami; echo $HOME; pwd; echo $USER $LOGNAME')).stdout,
     'user\n/home/user\n/home/user\nuser user\n',
   );
+});
+
+test('the tier in force is the one that is tested', async () => {
+  const answer = await fetch(`${apiUrl}/sandboxes/${sandbox.sandboxId}`, { headers: { 'X-API-Key': apiKey } });
+  assert.equal((await answer.json()).isolation, tier);
 });
 
 test('another user', async () => {
