@@ -168,6 +168,7 @@ def bring_up():
         assert done.returncode == 0 or slow, done.stderr
         if not slow:
             wait_for(connected, "control and the runner")
+            wait_for(lambda: not api().call("GET", "/v1/host").json()["beingTested"], "the test of the tiers")
             obstacle = api().call("GET", "/v1/host/posture").json()["unusable"].get("microvm", "")
             if TOO_SLOW not in obstacle:
                 return

@@ -46,6 +46,14 @@ std::string age_of(const std::string& start) {
   return format_duration(std::chrono::duration_cast<std::chrono::seconds>(system_clock().now() - *time));
 }
 
+// Its limit, and what its tier takes beside that.
+std::string memory_of(const json::value& sandbox) {
+  auto mib = [&](const char* key) { return static_cast<std::uint64_t>(number_at(sandbox, key)) * kMiB; };
+  std::uint64_t overhead = mib("overheadMB");
+  std::string limit = format_bytes(mib("memoryMB"));
+  return overhead == 0 ? limit : fmt::format("{} + {}", limit, format_bytes(overhead));
+}
+
 std::string labels(const json::value& sandbox) {
   const json::value* metadata = find_at(sandbox, "metadata");
   std::string out;
@@ -86,10 +94,9 @@ Task<Result<int>> list_sandboxes(std::shared_ptr<ApiClient> api, const Options& 
       continue;
     }
     std::string name = text_at(sandbox, "alias", text_at(sandbox, "templateID"));
-    std::int64_t memory = number_at(sandbox, "memoryMB") + number_at(sandbox, "overheadMB");
-    table.add({id, printable(name), printable(text_at(sandbox, "isolation")),
-               format_bytes(static_cast<std::uint64_t>(memory) * kMiB), printable(text_at(sandbox, "state")),
-               age_of(text_at(sandbox, "startedAt")), left_until(text_at(sandbox, "endAt")),
+    table.add({id, printable(name), printable(text_at(sandbox, "isolation")), memory_of(sandbox),
+               printable(text_at(sandbox, "state")), age_of(text_at(sandbox, "startedAt")),
+               left_until(text_at(sandbox, "endAt")),
                printable(describe_activity(sandbox, system_clock().now())), labels(sandbox)});
   }
   if (!options.quiet) print_table(table);

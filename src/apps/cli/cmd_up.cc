@@ -97,6 +97,10 @@ Task<Result<int>> tell_posture(Session& session, const Target& target) {
   CO_TRY(ApiReply host, co_await api->call("GET", "/v1/host"));
   for (const Finding& finding : host_findings(host.body)) {
     if (finding.state == Finding::State::kOk) continue;
+    if (finding.state == Finding::State::kSkipped) {  // nobody knows yet
+      tell(fmt::format("{}: {}", finding.name, finding.detail));
+      continue;
+    }
     std::string line =
         fmt::format("degraded: {}: {}; 'sudo atoll doctor' says more", finding.name, finding.detail);
     tell(paint(STDERR_FILENO, Colour::kYellow, line));
