@@ -67,6 +67,25 @@ own_qemu_dir="$root/build/qemu"
 own_kernel_dir="$root/build/kernel"
 own_host_kernel_dir="$root/build/host-kernel"
 
+# Makes a machine image of what tools/setup has fetched and names it in ATOLL_TEST_MACHINE, until this script ends. Where nothing
+# was fetched, ends the suite as one that is skipped. $1: what is skipped then.
+use_machine() {
+  local qemu=$own_qemu_dir missing=
+  [ -d "$qemu" ] || qemu=/
+  [ -d "$own_kernel_dir" ] || missing="there is no kernel for it (tools/setup)"
+  [ -x "$qemu/usr/bin/qemu-system-x86_64" ] || missing="there is no QEMU (tools/setup)"
+  if [ -n "$missing" ]; then
+    say "SKIPPED $1: $missing"
+    say "0 passed, 0 failed, 1 skipped"
+    exit 0
+  fi
+  own_machine=$(mktemp -d)
+  trap 'rm -rf "$own_machine"' EXIT
+  "${ATOLL_PROGRAMS:-$root/build/dev/bin}/atoll-template" machine --data-dir "$own_machine" \
+    --kernel-tree "$own_kernel_dir" --qemu-tree "$qemu"
+  export ATOLL_TEST_MACHINE="$own_machine/machine/machine-2.erofs"
+}
+
 # Prepares the build tree of a preset, and builds targets in it.
 configure() {
   cd "$root" || exit 1

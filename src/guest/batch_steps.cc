@@ -60,7 +60,9 @@ Task<Result<std::unique_ptr<http::ClientExchange>>> begin_code(Guest& guest, con
 // One line of the interpreter's answer: passed on, unless it says nothing to the reader of a batch.
 void take_line(StepContext& context, std::string_view line, StepResult& result, bool& ended) {
   boost::system::error_code failure;
-  boost::json::value value = boost::json::parse({line.data(), line.size()}, failure);
+  boost::json::parse_options options;
+  options.max_depth = kMaxRecordDepth;
+  boost::json::value value = boost::json::parse({line.data(), line.size()}, failure, {}, options);
   if (failure || !value.is_object()) return;
   const boost::json::value* type = value.get_object().if_contains("type");
   if (type == nullptr || !type->is_string()) return;
@@ -80,16 +82,17 @@ Task<Result<StepResult>> read_code(StepContext& context, http::ClientExchange& e
   std::string pending, buffer(kPipeChunk, '\0');
   for (;;) {
     auto got = co_await exchange.read_body(buffer);
-    if (!got.ok()) co_return std::move(got).error();
-    if (*got == 0) break;
+    if (!got.ok() || *got == 0) break;
     pending.append(buffer, 0, *got);
     std::size_t start = 0;
     for (std::size_t end; (end = pending.find('\n', start)) != std::string::npos; start = end + 1)
       take_line(context, std::string_view(pending).substr(start, end - start), result, ended);
     pending.erase(0, start);
   }
-  if (!ended) co_return make_error(Code::kUnavailable, "the interpreter ended before the code did");
-  co_return result;
+  if (ended) co_return result;
+  Error unknown = make_error(Code::kUnavailable,
+                             "the interpreter ended before the code did: how far that came is not known");
+  co_return std::move(unknown).with_word("outcome_unknown");
 }
 
 // Closes the exchange when the batch is cancelled: to the interpreter, a client that left.

@@ -149,6 +149,213 @@ TEST_F(BatchTest, EndsWhenItsClientLeavesUnlessItHasAKey) {
   }
 }
 
+// --- after the end of the sandbox's processes
+
+class BatchRecordTest : public BatchTest {
+ protected:
+  // What a kill leaves of a daemon: its records as they are now. The next one finds them.
+  void kill_and_boot() {
+    std::string left = path(fmt::format("left{}", ++boots_));
+    fs::copy(records_, left);
+    end_server();
+    records_ = left;
+    serve(records_);
+  }
+  // Posts a batch and waits until the file `begun` is there. Its client stays.
+  void begin(const json::object& request) {
+    std::string body = json::serialize(request);
+    http::RequestHead head;
+    head.method = "POST";
+    head.target = "/batch";
+    head.authority = "guest";
+    head.has_body = true;
+    head.content_length = body.size();
+    auto exchange = await(client_->start(std::move(head)));
+    ASSERT_TRUE(exchange.ok());
+    ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
+    ASSERT_TRUE(eventually([&] { return fs::exists(path("begun")); }));
+    (*exchange)->close();
+  }
+  std::string append(const std::string& word) { return "echo " + word + " >>" + path("count"); }
+  // A step that has begun and does not end.
+  std::string hang(const std::string& word) {
+    return append(word) + "; touch " + path("begun") + "; sleep 1000";
+  }
+  static std::string code_of(Ran& ran, const std::string& step) {
+    return std::string(ran.done[step].at("error").at("code").as_string());
+  }
+  Ran again(const json::object& request) {
+    auto answer = call("POST", "/batch", {}, json::serialize(request));
+    EXPECT_EQ(answer.head.status, 200) << answer.body;
+    return BatchTest::read(answer.body);
+  }
+
+  std::string records_ = path("batches");
+  int boots_ = 0;
+};
+
+TEST_F(BatchRecordTest, AKeyOutlivesTheProcesses) {
+  json::array steps{{{"command", append("run") + "; echo said"}}, {{"read", path("count")}}};
+  auto first = post(steps, {{"key", "k"}});
+  kill_and_boot();
+  EXPECT_EQ(post(steps, {{"key", "k"}}).body, first.body);
+  EXPECT_EQ(GuestFixture::read("count"), "run\n");
+  EXPECT_EQ(post({{{"command", "true"}}}, {{"key", "k"}}).head.status, 409);
+}
+
+TEST_F(BatchRecordTest, AStepThatHadBegunIsToldAsUnknownAndNotRunAgain) {
+  json::object request{{"user", "root"},
+                       {"key", "k"},
+                       {"steps",
+                        {{{"id", "a"}, {"command", append("a")}},
+                         {{"id", "b"}, {"command", hang("b")}},
+                         {{"id", "c"}, {"command", append("c")}}}}};
+  begin(request);
+  kill_and_boot();
+  auto ran = again(request);
+  EXPECT_FALSE(ran.ok);
+  EXPECT_EQ(ran.done["a"]["ok"], true);
+  EXPECT_EQ(code_of(ran, "b"), "outcome_unknown");
+  EXPECT_EQ(ran.skipped["c"], "step b failed");
+  EXPECT_EQ(GuestFixture::read("count"), "a\nb\n");
+  kill_and_boot();
+  EXPECT_EQ(code_of(ran = again(request), "b"), "outcome_unknown");
+  EXPECT_EQ(GuestFixture::read("count"), "a\nb\n");
+}
+
+TEST_F(BatchRecordTest, WhatHadNotBegunRunsWithTheNextRequest) {
+  json::object request{{"user", "root"},
+                       {"key", "k"},
+                       {"steps",
+                        {{{"id", "a"}, {"command", hang("a")}, {"ignoreError", true}},
+                         {{"id", "b"}, {"command", append("b")}},
+                         {{"id", "read"}, {"read", path("count")}}}}};
+  begin(request);
+  kill_and_boot();
+  auto ran = again(request);
+  EXPECT_TRUE(ran.ok);
+  EXPECT_EQ(code_of(ran, "a"), "outcome_unknown");
+  EXPECT_EQ(GuestFixture::read("count"), "a\nb\n");
+}
+
+TEST_F(BatchRecordTest, CodeIsNotRunWithoutTheVariablesOfEarlierCode) {
+  // The code itself finds no interpreter here, which is how it ended.
+  json::object request{{"user", "root"},
+                       {"key", "k"},
+                       {"stopOnError", false},
+                       {"steps",
+                        {{{"id", "a"}, {"code", "x=1"}, {"ignoreError", true}},
+                         {{"id", "b"}, {"command", hang("b")}, {"ignoreError", true}},
+                         {{"id", "c"}, {"code", "x"}}}}};
+  begin(request);
+  kill_and_boot();
+  auto ran = again(request);
+  EXPECT_EQ(code_of(ran, "a"), "unavailable");
+  EXPECT_EQ(code_of(ran, "c"), "context_lost");
+}
+
+TEST_F(BatchRecordTest, APauseThatEndsProcessesBeginsNoFurtherStep) {
+  json::object request{{"user", "root"},
+                       {"key", "k"},
+                       {"steps",
+                        {{{"id", "a"}, {"command", hang("a")}, {"ignoreError", true}},
+                         {{"id", "b"}, {"command", append("b")}}}}};
+  begin(request);
+  http::Headers internal;
+  internal.add("x-atoll-internal", kInternal);
+  EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true,"sync":false})").head.status, 204);
+  EXPECT_TRUE(eventually([&] { return server_->guest().processes.alive().empty(); }));
+  kill_and_boot();
+  EXPECT_EQ(GuestFixture::read("count"), "a\n");
+  auto ran = again(request);
+  EXPECT_TRUE(ran.ok);
+  EXPECT_EQ(GuestFixture::read("count"), "a\nb\n");
+}
+
+TEST_F(BatchRecordTest, WithoutRoomForItsKeyNothingIsRun) {
+  fs::create_directory(path("batches"));
+  // A name that cannot be made: a folder has it.
+  fs::create_directory(path("batches") + "/" + hex_encode(sha256("k")).substr(0, 32));
+  auto ran = post({{{"command", append("run")}}}, {{"key", "k"}});
+  EXPECT_THAT(ran.body, HasSubstr("outcome_unknown"));
+  EXPECT_FALSE(fs::exists(path("count")));
+}
+
+TEST(BatchRecord, SaysWhatHadBegun) {
+  std::string head = R"({"batch":1,"key":"k","digest":"00"})"
+                     "\n";
+  auto record = parse_record(
+      head + begun_line("a") + "{\"step\":\"a\",\"done\":{\"ok\":true}}\n" + begun_line("b"), "k");
+  EXPECT_EQ(record.digest, "00");
+  EXPECT_FALSE(record.damaged);
+  EXPECT_THAT(record.begun, ElementsAre("a", "b"));
+  EXPECT_EQ(record.lines.size(), 1u);
+  // What was being written does not count.
+  record = parse_record(head + begun_line("a") + R"({"step":"a","done":{"ok")", "k");
+  EXPECT_FALSE(record.damaged);
+  EXPECT_EQ(record.lines.size(), 0u);
+  for (std::string wrong : {head + "no line of ours\n" + begun_line("b"), std::string("[]\n"),
+                            std::string(R"({"batch":2,"key":"k","digest":"00"})"
+                                        "\n"),
+                            std::string(R"({"batch":1,"key":"other","digest":"00"})"
+                                        "\n")})
+    EXPECT_TRUE(parse_record(wrong, "k").damaged) << wrong;
+}
+
+TEST(BatchRecord, OfOneThatIsDamagedNothingIsKnown) {
+  char name[] = "/tmp/atoll-batch-record-XXXXXX";
+  std::string directory = ::mkdtemp(name);
+  BatchRecords records(directory);
+  ASSERT_TRUE(records.create("k", "00", {}).ok());
+  ASSERT_TRUE(records.load("k"));
+  EXPECT_FALSE(records.load("k")->damaged);
+  EXPECT_FALSE(records.load("other"));
+  std::string path = fs::directory_iterator(directory)->path();
+  // A crash before the first line was whole: nothing has begun.
+  fs::resize_file(path, 3);
+  EXPECT_FALSE(records.load("k"));
+  fs::create_directory(path);
+  EXPECT_TRUE(records.load("k")->damaged);
+  fs::remove_all(directory);
+}
+
+TEST(BatchRecord, OutputOfOldAnswersMakesRoomAndTheirStepsStayKnown) {
+  char name[] = "/tmp/atoll-batch-record-XXXXXX";
+  std::string directory = ::mkdtemp(name);
+  BatchRecords records(directory);
+  std::string event = R"({"step":"a","event":{"stdout":")" + std::string(kMiB, 'x') + "\"}}\n", output;
+  for (int n = 0; n < 12; ++n) output += event;
+  std::string end = "{\"step\":\"a\",\"done\":{\"ok\":true}}\n";
+  for (const char* key : {"old", "later", "last"}) {
+    auto fd = records.create(key, "00", {});
+    ASSERT_TRUE(fd.ok() && append_record(fd->get(), begun_line("a") + output + end).ok());
+    ASSERT_TRUE(records.end(key).ok());
+  }
+  ASSERT_TRUE(records.create("new", "00", {}).ok());
+  auto old = records.load("old"), last = records.load("last");
+  ASSERT_TRUE(old && last);
+  EXPECT_THAT(old->lines, ElementsAre("{\"step\":\"a\",\"cut\":true}\n", end));
+  EXPECT_THAT(old->begun, ElementsAre("a"));
+  EXPECT_EQ(old->digest, "00");
+  EXPECT_EQ(last->lines.size(), 13u);
+  fs::remove_all(directory);
+}
+
+TEST(BatchRecord, TheOldestKeysAreForgotten) {
+  char name[] = "/tmp/atoll-batch-record-XXXXXX";
+  std::string directory = ::mkdtemp(name);
+  BatchRecords records(directory);
+  ASSERT_TRUE(records.create("old", "00", {}).ok() && records.end("old").ok());
+  ASSERT_TRUE(records.create("runs", "00", {}).ok());
+  for (std::size_t n = 2; n < kMaxBatchRecords; ++n)
+    std::ofstream(fmt::format("{}/{}.short", directory, n)) << "{}\n";
+  EXPECT_TRUE(records.load("old"));
+  ASSERT_TRUE(records.create("new", "00", {"runs"}).ok());
+  EXPECT_FALSE(records.load("old"));
+  EXPECT_TRUE(records.load("runs"));
+  fs::remove_all(directory);
+}
+
 TEST_F(BatchTest, SaysWhatIsWrong) {
   EXPECT_EQ(call("POST", "/batch", {}, "{}").head.status, 400);
   EXPECT_THAT(post({{{"command", "a"}, {"read", "b"}}}).body, HasSubstr("step 1"));

@@ -55,12 +55,19 @@ class GuestFixture : public ::testing::Test {
     char name[] = "/tmp/atoll-guest-test-XXXXXX";
     directory_ = ::mkdtemp(name);
     ::chmod(directory_.c_str(), 0777);
+    serve(directory_ + "/batches");
+  }
+
+  // A daemon in place of an earlier one, as after a boot.
+  void serve(const std::string& batch_directory) {
+    loop_.restart();  // it may have run out of work
     Options options;
     options.boot.listen_fd = options.boot.memory_events_fd = options.boot.memory_usage_fd = -1;
     options.boot.memory_stat_fd = options.boot.cpu_usage_fd = -1;
     options.internal_token = kInternal;
     options.run_directory = directory_ + "/run";
     options.kept_file = directory_ + "/kept";
+    options.batch_directory = batch_directory;
     options.subscriber_stall = std::chrono::milliseconds(200);
     server_ = std::make_unique<Server>(loop_.get_executor(), options);
     reaper_ = std::make_unique<Reaper>(loop_.get_executor(), server_->guest().processes);
@@ -73,12 +80,18 @@ class GuestFixture : public ::testing::Test {
     client_ = http::make_client([port = port_] { return dial(port); });
   }
 
-  ~GuestFixture() override {
+  void end_server() {
     client_->close_idle();
     await(server_->shut_down());
     reaper_->stop();
     await(scope_->join());
     client_.reset();
+    scope_.reset();
+    reaper_.reset();
+  }
+
+  ~GuestFixture() override {
+    end_server();
     fs::remove_all(directory_);
   }
 

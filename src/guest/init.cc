@@ -182,6 +182,7 @@ Task<> serve_init(Guest& guest, Exchange& exchange) {
   if (child) guest.options.internal_token = std::move(request->internal_token);
   guest.settings = std::move(request->settings);
   guest.processes.release_clocks();
+  guest.batches.release();
   http::ResponseHead head;
   head.status = 204;
   co_await respond(exchange, std::move(head), "");

@@ -65,11 +65,17 @@ inline constexpr std::size_t kMaxBatchRequest = 16 * kMiB;
 inline constexpr std::size_t kMaxBatchSteps = 1000;
 inline constexpr std::size_t kMaxBatchName = 128;  // of a key, and of a step's id
 inline constexpr std::size_t kMaxBatchParallel = 16;
-inline constexpr std::size_t kMaxBatches = 64;  // that run, or have a key and are remembered
+inline constexpr std::size_t kMaxBatches = 64;  // that run
 inline constexpr std::size_t kMaxBatchOutput =
     16 * kMiB;  // that steps of one batch say; what is more is left out
-inline constexpr std::size_t kBatchRetainedBytes = 32 * kMiB;       // of answers that are remembered
-inline constexpr std::size_t kMaxBatchFile = 8 * kMiB;              // that a step reads
+inline constexpr std::size_t kMaxBatchError = 2 * kKiB;       // text of a step's error
+inline constexpr std::size_t kMaxBatchRecords = 500;          // keys that are remembered
+inline constexpr std::size_t kBatchRecordsBytes = 32 * kMiB;  // of their answers, on the disk
+inline constexpr std::size_t kMaxBatchRecord =
+    48 * kMiB;                                          // of one that is read: output, and ends of all steps
+inline constexpr std::size_t kMaxRecordDepth = 128;     // of what code shows, in a line of it
+inline constexpr std::size_t kShortBatchLine = kKiB;    // how a step ended, of an answer that had to go
+inline constexpr std::size_t kMaxBatchFile = 8 * kMiB;  // that a step reads
 inline constexpr auto kBatchLook = std::chrono::milliseconds(200);  // at whether a batch was cancelled
 inline constexpr std::uint16_t kInterpreterPort = 49999;  // of the code interpreter, fixed by its client
 

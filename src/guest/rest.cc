@@ -146,7 +146,10 @@ Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   }
   guest.rest.end_streams();
   guest.processes.hold_clocks();
-  if (request->stop) co_await end_processes(guest);
+  if (request->stop) {
+    guest.batches.hold();
+    co_await end_processes(guest);
+  }
   Result<void> written = success();
   if (request->sync) written = co_await write_out(guest);
   if (written.ok() && request->stop) written = co_await settle_disk(guest);

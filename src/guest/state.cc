@@ -12,7 +12,7 @@ Guest::Guest(async::Executor loop, Options given)
       spawn_workers(kSpawnThreads),
       processes(loop, spawn_workers, OomCounter(options.boot.memory_events_fd), options.subscriber_stall),
       watches(loop),
-      batches(loop),
+      batches(loop, options.batch_directory),
       started_changed(loop) {}
 
 Result<User> find_user(Guest& guest, const std::string& name, const std::string& default_user) {

@@ -33,10 +33,11 @@ struct Settings {
 
 // What main() was told.
 struct Options {
-  std::string internal_token;  // hex; internal calls must carry it
-  model::GuestBoot boot{};     // descriptors and limits; -1 and 0 where there are none
-  std::string run_directory;   // where /init writes its files; empty: nowhere
-  std::string kept_file;       // on the disk: the environment, for the next boot; empty: nowhere
+  std::string internal_token;   // hex; internal calls must carry it
+  model::GuestBoot boot{};      // descriptors and limits; -1 and 0 where there are none
+  std::string run_directory;    // where /init writes its files; empty: nowhere
+  std::string kept_file;        // on the disk: the environment, for the next boot; empty: nowhere
+  std::string batch_directory;  // on the disk: what became of batches with a key; empty: nowhere
   Steady::duration subscriber_stall = kSubscriberStall;
 };
 

@@ -167,7 +167,10 @@ TEST_F(MicrovmTest, AMachineAnswersAndLeavesNothing) {
   wire::HelloReply host = hello();
   ASSERT_TRUE(host.tiers & kMicrovmBit)
       << host.obstacle[kMicrovmIndex].str() << sys::read_file(world_->path("run/microvm.log")).value_or("");
-  wire::StartReply reply = started(request('a'));
+  // A size that no `microvm` machine of QEMU boots with.
+  wire::StartRequest wanted = request('a');
+  wanted.memory_bytes = std::uint64_t{2} << 30;
+  wire::StartReply reply = started(wanted);
   std::string link = reply.interface.str();
   EXPECT_THAT(World::shell(link, "cat /proc/version"), HasSubstr("-amd64"));
   EXPECT_EQ(World::shell(link, "hostname"), World::id('a') + "\n");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON messages of the guest daemon's calls: what is accepted is within its bounds.
+// JSON messages of the guest daemon's calls, and its records of batches: what is accepted is within its
+// bounds.
 #include <csignal>
 
 #include "base/check.h"
+#include "guest/batch_record.h"
 #include "guest/init.h"
 #include "guest/limits.h"
 #include "guest/process_request.h"
@@ -23,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   std::string_view text(reinterpret_cast<const char*>(data), size);
   auto init = parse_init(text);
   CHECK(!init.ok() || init->settings.generation >= 0, "negative generation");
+  auto record = parse_record(text, "k");
+  CHECK(record.lines.size() + record.begun.size() <= size, "more lines than bytes");
+  CHECK(parse_record(shortened_record(text), "k").lines.size() <= record.lines.size() + size,
+        "more lines than bytes");
   auto message = parse_message(text);
   if (!message.ok()) return 0;
   auto start = parse_start(*message);

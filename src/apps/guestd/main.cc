@@ -118,6 +118,7 @@ Result<guest::Options> read_boot(int fd) {
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
   options.run_directory = "/run/e2b";
   options.kept_file = "/etc/.atoll-environment";
+  options.batch_directory = "/etc/.atoll-batches";
   return options;
 }
 

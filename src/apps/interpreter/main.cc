@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "guest/interpreter/kernels.h"
 #include "guest/interpreter/limits.h"
+#include "guest/interpreter/run_directory.h"
 #include "guest/interpreter/server.h"
 #include "guest/reaper.h"
 #include "sys/files.h"
@@ -36,6 +37,8 @@ constexpr char kHelp[] =
     "  --guest ADDRESS:PORT    the guest daemon (default: 127.0.0.1:49983)\n"
     "  --unpack DIR            write the kernel programs into DIR and end\n"
     "  --help, --version\n";
+
+constexpr char kParent[] = "/tmp";  // of the run directory
 
 struct Arguments {
   std::string listen, kernels, unpack;
@@ -79,12 +82,6 @@ guest::interpreter::Environment own_environment() {
   return out;
 }
 
-Result<std::string> make_run_directory() {
-  std::string path = "/tmp/.atoll-interpreter-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return Error::from_errno(errno, "make a folder in /tmp");
-  return path;
-}
-
 std::string folder_of_this_program() {
   std::error_code failure;
   return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path().string();
@@ -98,7 +95,9 @@ Result<guest::interpreter::Options> make_options(const Arguments& arguments) {
   options.places = guest::interpreter::standard_places(
       arguments.kernels.empty() ? folder_of_this_program() : arguments.kernels, options.home);
   TRY(options.guest_daemon, net::parse_endpoint(arguments.guest));
-  TRY(options.run_directory, make_run_directory());
+  // Two that were started by hand may live side by side.
+  if (arguments.listen.empty()) options.forgotten = guest::interpreter::sweep_earlier_lives(kParent);
+  TRY(options.run_directory, guest::interpreter::make_run_directory(kParent));
   return options;
 }
 

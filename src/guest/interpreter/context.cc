@@ -42,6 +42,10 @@ Task<Result<void>> Context::ensure_kernel() {
   co_return started;
 }
 
+void Context::lost_kernel(std::string how) {
+  if (!kernel_) untold_ = std::move(how);
+}
+
 Task<> Context::drop_kernel() {
   if (!kernel_) co_return;
   co_await kernel_->close();
@@ -57,9 +61,7 @@ Task<Result<void>> Context::warm_up() {
 Task<> Context::execute(Call call, const Environment& globals, const bool& gone, Output& output) {
   auto turn = co_await gate_.enter();
   if (gone) co_return;
-  busy_ = true;
   co_await run(std::move(call), globals, gone, output);
-  busy_ = false;
 }
 
 Task<> Context::run(Call call, const Environment& globals, const bool& gone, Output& output) {
@@ -118,7 +120,7 @@ Task<> Context::stop(const bool& gone) {
 
 Task<Result<void>> Context::restart() {
   restarting_ = true;
-  if (busy_ && kernel_) kernel_->kill();
+  if (kernel_) kernel_->kill();
   auto turn = co_await gate_.enter();
   restarting_ = false;
   untold_.clear();
@@ -129,7 +131,7 @@ Task<Result<void>> Context::restart() {
 
 Task<> Context::close() {
   closed_ = true;
-  if (busy_ && kernel_) kernel_->kill();
+  if (kernel_) kernel_->kill();
   auto turn = co_await gate_.enter();
   co_await drop_kernel();
 }

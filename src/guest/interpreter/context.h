@@ -29,6 +29,8 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const ContextInfo& info() const { return info_; }
+  // It had a kernel in an earlier life of the interpreter: the next call is told, and not run.
+  void lost_kernel(std::string how);
   // Starts the kernel ahead of its first call.
   Task<Result<void>> warm_up();
   // Waits for its turn and runs `call` with `globals` in the kernel's environment. What goes wrong in the
@@ -53,7 +55,6 @@ class Context {
   const ContextInfo info_;
   async::Gate gate_;
   std::unique_ptr<Kernel> kernel_;
-  bool busy_ = false;                  // a call has its turn
   const bool* running_for_ = nullptr;  // `gone` of the call that the kernel runs
   async::Event finished_;              // a call has ended
   std::uint64_t kernels_ = 0;          // made so far

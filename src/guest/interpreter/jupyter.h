@@ -31,7 +31,7 @@ struct Heard {
   std::string type;
   std::string parent;  // id of the request that it belongs to
   boost::json::object content;
-  bool cut = false;  // it was larger than is read, and `content` is empty
+  bool cut = false;  // it was larger or deeper than is read, and `content` is empty
 };
 // kCorrupt for what is no message of the protocol.
 Result<Heard> parse_heard(zmtp::Message message);

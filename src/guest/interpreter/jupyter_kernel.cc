@@ -190,7 +190,8 @@ Task<> JupyterKernel::handle(jupyter::Heard heard, Output& output) {
     co_return;
   } else if (heard.cut) {
     co_await output.put(error_line(
-        "OutputTooLarge", fmt::format("one piece of output was larger than {} bytes", kMaxMessage), ""));
+        "OutputTooLarge",
+        fmt::format("one piece of output was larger than {} bytes, or nested too deep", kMaxMessage), ""));
   } else if (heard.type == "stream") {
     std::string name = text_of(content, "name") == "stderr" ? "stderr" : "stdout";
     co_await output.put(output_line(name, text_of(content, "text")));
@@ -236,7 +237,10 @@ Task<Result<void>> JupyterKernel::execute(Call call, Output& output) {
   Environment wanted = environment_;
   for (const auto& [name, value] : call.environment) wanted[name] = value;
   if (wanted != applied_) {
+    bool copied = value_of(wanted, kSandboxVariable) != value_of(applied_, kSandboxVariable);
     std::string code = environment_code(spec_.language, wanted, remove);
+    // A copy of a sandbox must not go on with the random numbers of the other one.
+    if (copied && spec_.language == "r") code += "suppressWarnings(rm(.Random.seed, envir = globalenv()))\n";
     applied_ = std::move(wanted);
     if (!code.empty()) CO_TRY_VOID(co_await run(std::move(code), "{}", true, output));
   }

@@ -72,6 +72,7 @@ Task<Result<void>> Kernel::start_process(std::string directory) {
 Task<Result<void>> Kernel::start(std::string directory) {
   CO_TRY_VOID(co_await start_process(std::move(directory)));
   scope_.spawn("kernel end", watch());
+  if (killed_) kill();
   std::string what = fmt::format("start of the {} kernel", spec_.language);
   auto attached = co_await async::within(kKernelStart, what, attach());
   if (attached.ok()) co_return success();
@@ -112,6 +113,7 @@ void Kernel::call_over() {
 }
 
 void Kernel::kill() {
+  killed_ = true;
   if (process_ && !process_->reaped()) (void)process_->send_signal(SIGKILL);
 }
 

@@ -19,6 +19,15 @@ namespace atl::guest::interpreter {
 using async::Task;
 using Environment = std::map<std::string, std::string>;
 
+// The variable that names the sandbox. When it changes, the kernel is a copy of another sandbox's, and draws
+// its random numbers anew.
+inline constexpr char kSandboxVariable[] = "E2B_SANDBOX_ID";
+// "" when it is not there.
+inline std::string value_of(const Environment& environment, const std::string& name) {
+  auto found = environment.find(name);
+  return found != environment.end() ? found->second : std::string();
+}
+
 // One piece of code to run.
 struct Call {
   std::string code;
@@ -75,7 +84,7 @@ class Kernel {
   // As ^C in a terminal, for the code of the call that runs. Code that has not begun is interrupted when it
   // begins. Nothing between two calls: a kernel that does its own work must not be hit.
   void interrupt();
-  // Kills the process with all that it started; what waits for it ends.
+  // Kills the process with all that it started, also one that is only being started; what waits for it ends.
   void kill();
   bool ended() const { return ended_; }
   // How it ended: "signal: killed (out of memory)".
@@ -116,6 +125,7 @@ class Kernel {
 
   CodeState code_ = CodeState::kNone;
   bool interrupt_waits_ = false;  // for the code to begin
+  bool killed_ = false;
 };
 
 // One for `spec`. `name` is unique among the kernels of this interpreter's life.

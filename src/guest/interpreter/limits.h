@@ -24,7 +24,8 @@ inline constexpr std::size_t kMaxHeld =
     16 * kMiB;                                // messages of one kernel that the client has not taken yet
 inline constexpr std::size_t kMaxParts = 64;  // of one message
 inline constexpr std::size_t kMaxKernelSpec = 64 * kKiB;
-inline constexpr std::size_t kTextPiece = 32 * kKiB;  // most bytes of one line of output from a pipe
+inline constexpr std::size_t kMaxCommandLine = 64 * kKiB;  // of a process that may be a kernel
+inline constexpr std::size_t kTextPiece = 32 * kKiB;       // most bytes of one line of output from a pipe
 
 inline constexpr auto kKeepalive = std::chrono::seconds(5);
 inline constexpr auto kKernelStart = std::chrono::seconds(60);
@@ -37,5 +38,8 @@ inline constexpr auto kInterruptAgain = std::chrono::seconds(1);
 inline constexpr auto kInterruptLimit = std::chrono::seconds(10);
 // A client that takes nothing for this long has gone.
 inline constexpr auto kClientStall = std::chrono::minutes(10);
+// For clients to take the last words of their code when the interpreter ends. With what kernels take to end
+// it is less than the guest daemon waits before a pause.
+inline constexpr auto kClientLastWords = std::chrono::seconds(1);
 
 }  // namespace atl::guest::interpreter

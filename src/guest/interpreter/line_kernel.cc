@@ -228,6 +228,8 @@ std::string LineKernel::command_text(const Call& call) const {
   if (spec_.speech == Speech::kFields) {
     // For a shell, which cannot read JSON: code before, the code, code after, each ended by a NUL byte.
     std::string before = shell_environment(environment_, applied_) + shell_environment(call.environment, {});
+    if (value_of(environment_, kSandboxVariable) != value_of(applied_, kSandboxVariable))
+      before += "RANDOM=$SRANDOM\n";
     std::string after;
     for (const auto& [name, value] : call.environment) {
       auto global = environment_.find(name);

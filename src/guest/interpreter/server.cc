@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "guest/interpreter/limits.h"
 #include "guest/interpreter/lines.h"
+#include "guest/interpreter/run_directory.h"
 #include "guest/interpreter/stream.h"
 #include "guest/json.h"
 #include "guest/rpc.h"
@@ -60,16 +61,33 @@ Result<void> check_environment(const Environment& environment, Fields& fields) {
 }
 
 // What programs that the guest daemon starts get by themselves: files .E2B_SANDBOX_ID and others like it.
+std::string identity(const std::string& directory, std::string_view name) {
+  return sys::read_file(fmt::format("{}/.{}", directory, name), kMaxIdentity).value_or("");
+}
 void add_identity(const std::string& directory, Environment& environment) {
-  for (const char* name : {"E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID", "E2B_TEAM_ID"}) {
-    auto text = sys::read_file(fmt::format("{}/.{}", directory, name), kMaxIdentity);
-    if (text.ok() && !text->empty()) environment.emplace(name, *text);
+  for (const char* name : {"E2B_SANDBOX", kSandboxVariable, "E2B_TEMPLATE_ID", "E2B_TEAM_ID"}) {
+    std::string text = identity(directory, name);
+    if (!text.empty()) environment.emplace(name, std::move(text));
   }
 }
 
 Error no_context(std::string_view id) {
   return make_error(Code::kNotFound, "Context {} not found", printable(id));
 }
+
+// In a list for as long as it lives.
+class Registered {
+ public:
+  Registered(std::list<Stream*>& list, Stream& stream)
+      : list_(list), place_(list.insert(list.end(), &stream)) {}
+  ~Registered() { list_.erase(place_); }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+
+ private:
+  std::list<Stream*>& list_;
+  std::list<Stream*>::iterator place_;
+};
 
 Task<Result<net::StreamPtr>> dial(net::Endpoint endpoint) {
   net::ConnectOptions options;
@@ -95,9 +113,8 @@ Server::~Server() = default;
 Task<> Server::run(std::unique_ptr<net::Listener> listener) {
   listener_ = listener.get();
   for (const char* language : {"python", "javascript"}) {
-    auto context = add(language, options_.home);
+    auto context = add_default(language);
     if (!context.ok()) continue;
-    defaults_[language] = (*context)->info().id;
     // The others wait for their first call: a kernel that nobody uses costs memory.
     if (defaults_.size() == 1) connections_.spawn("warm up", warm_up(*context));
   }
@@ -140,12 +157,29 @@ Task<> Server::shut_down() {
   stopping_ = true;
   warmed_.notify_all();
   if (listener_ != nullptr) listener_->close();
+  async::Scope patience(executor_);
+  patience.spawn("last words", cut_off_clients());
   for (const ContextPtr& context : std::vector<ContextPtr>(contexts_)) co_await context->close();
   contexts_.clear();
   while (works_ > 0) co_await work_done_.wait();
+  patience.cancel();
+  co_await patience.join();
   connections_.cancel();
   co_await connections_.join();
   guest_daemon_->close_idle();
+}
+
+Task<> Server::cut_off_clients() {
+  auto until = Steady::now() + options_.client_last_words;
+  while (works_ > 0 && Steady::now() < until) co_await work_done_.wait_until(until);
+  for (Stream* stream : std::list<Stream*>(streams_)) stream->cut_off();
+}
+
+void Server::note_use(const ContextInfo& context) {
+  bool is_default = value_of(defaults_, context.language) == context.id;
+  if (!is_default || !noted_.insert(context.language).second) return;
+  auto noted = interpreter::note_use(options_.run_directory, context.language);
+  if (!noted.ok()) log::warn("an end of this program would not be told", {{"why", noted.error().message()}});
 }
 
 Task<> Server::handle(Exchange& exchange) {
@@ -195,8 +229,13 @@ Result<ContextPtr> Server::find(const ExecuteRequest& request) {
     return *found;
   }
   if (!request.context.empty()) return no_context(request.context);
+  return add_default(language);
+}
+
+Result<ContextPtr> Server::add_default(const std::string& language) {
   TRY(ContextPtr made, add(language, options_.home));
   defaults_[language] = made->info().id;
+  if (options_.forgotten.erase(language) > 0) made->lost_kernel("the code interpreter had ended");
   return made;
 }
 
@@ -212,7 +251,9 @@ Result<ContextPtr> Server::add(const std::string& language, std::string director
 
 Task<Result<void>> Server::authorize(Exchange& exchange) {
   std::string token(exchange.request().headers.find("x-access-token").value_or(""));
-  if (authorized_ && constant_time_equal(token, known_token_.reveal())) co_return success();
+  std::string sandbox = identity(options_.identity_directory, kSandboxVariable);
+  if (authorized_ && sandbox == known_sandbox_ && constant_time_equal(token, known_token_.reveal()))
+    co_return success();
   http::RequestHead request;
   request.method = "GET";
   request.target = "/envs";
@@ -234,6 +275,7 @@ Task<Result<void>> Server::authorize(Exchange& exchange) {
   add_identity(options_.identity_directory, environment);
   globals_ = std::move(environment);
   known_token_ = Secret(std::move(token));
+  known_sandbox_ = std::move(sandbox);
   authorized_ = true;
   co_return success();
 }
@@ -258,8 +300,10 @@ Task<> Server::serve_execute(Exchange& exchange) {
 
 Task<> Server::stream_execution(Exchange& exchange, ContextPtr context, Call call) {
   Work work(*this);
+  note_use(context->info());
   exchange.set_idle_limit(kClientStall);
   Stream stream(executor_, exchange);
+  Registered registered(streams_, stream);
   async::Scope helpers(executor_);
   ClientWatch watch(executor_, exchange, [&] { stream.client_has_gone(); });
   stream.on_gone([&] { helpers.spawn("interrupt", context->stop(stream.gone())); });
@@ -282,7 +326,8 @@ Task<> Server::serve_create(Exchange& exchange) {
       std::string language = language_name(fields.text("language"));
       std::string directory = fields.text("cwd");
       if (directory.empty()) directory = options_.home;
-      if (directory.front() != '/') fields.fail("cwd", "must be an absolute path");
+      bool bad = directory.front() != '/' || directory.find('\0') != std::string::npos;
+      if (bad) fields.fail("cwd", "must be an absolute path without NUL bytes");
       made = fields.failure() ? Result<ContextPtr>(*fields.failure()) : add(language, std::move(directory));
     } else {
       made = message.error();

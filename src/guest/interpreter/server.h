@@ -4,7 +4,9 @@
 // (docs/guides/code-interpreter.md).
 #pragma once
 
+#include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "base/secret.h"
 #include "guest/interpreter/context.h"
 #include "guest/interpreter/limits.h"
+#include "guest/interpreter/stream.h"
 #include "http/client.h"
 #include "http/server.h"
 #include "net/tcp.h"
@@ -29,6 +32,9 @@ struct Options {
   net::Endpoint guest_daemon{"127.0.0.1", 49983};
   std::string identity_directory = "/run/e2b";  // where the guest daemon writes who this sandbox is
   Steady::duration interrupt_limit = kInterruptLimit;
+  // Languages in whose default contexts code ran in an earlier life of this interpreter (run_directory.h).
+  std::set<std::string> forgotten;
+  Steady::duration client_last_words = kClientLastWords;  // of shut_down()
 };
 
 // One interpreter. Use from its loop only.
@@ -39,8 +45,8 @@ class Server {
 
   // Starts the default context and serves connections until the listener is closed.
   Task<> run(std::unique_ptr<net::Listener> listener);
-  // Ends connections and kernels; for tests and an orderly end. Waits for clients to take the last words of
-  // code that runs.
+  // Ends connections and kernels; for tests and an orderly end. Waits a moment for clients to take the last
+  // words of code that runs.
   Task<> shut_down();
 
  private:
@@ -76,12 +82,17 @@ class Server {
   Task<> warm_up(ContextPtr context);
   // GET /ready: answered when the first call finds a kernel that runs.
   Task<> serve_ready(Exchange& exchange);
+  // Breaks off, after a moment, what clients have not taken.
+  Task<> cut_off_clients();
+  // Before code runs in `context`.
+  void note_use(const ContextInfo& context);
 
   // Takes the environment of the sandbox from the guest daemon, which also tells whether the caller may run
   // code: kUnauthenticated when it does not know the token.
   Task<Result<void>> authorize(Exchange& exchange);
   Result<ContextPtr> find(const ExecuteRequest& request);
   Result<ContextPtr> add(const std::string& language, std::string directory);
+  Result<ContextPtr> add_default(const std::string& language);
 
   async::Executor executor_;
   Options options_;
@@ -95,8 +106,11 @@ class Server {
   Environment defaults_;              // language → id of its default context
   Environment globals_;               // the sandbox's environment
   Secret known_token_;                // with which globals_ was read
+  std::string known_sandbox_;         // and in which sandbox: a copy of one has a name of its own
   bool authorized_ = false;
-  std::size_t works_ = 0;  // that exist
+  std::set<std::string> noted_;  // languages whose use was noted
+  std::list<Stream*> streams_;   // answers under way
+  std::size_t works_ = 0;        // that exist
   async::Event work_done_;
   bool stopping_ = false;
   bool warm_ = false;  // the default context has started, or does not

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +16,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include <boost/json.hpp>
 
 #include "guest/interpreter/kernels.h"
 #include "guest/interpreter/limits.h"
+#include "guest/interpreter/run_directory.h"
 #include "guest/reaper.h"
 #include "guest/rpc.h"
 
@@ -39,7 +43,10 @@ Task<Result<net::StreamPtr>> dial(std::uint16_t port) {
 
 class InterpreterTest : public ::testing::Test {
  protected:
-  explicit InterpreterTest(Steady::duration interrupt_limit = kInterruptLimit, const char* python = nullptr) {
+  // `change`: what a test needs otherwise.
+  explicit InterpreterTest(
+      Steady::duration interrupt_limit = kInterruptLimit, const char* python = nullptr,
+      const std::function<void(Options&)>& change = [](Options&) {}) {
     block_child_signals();
     ::signal(SIGPIPE, SIG_IGN);
     char name[] = "/tmp/atoll-interpreter-test-XXXXXX";
@@ -58,7 +65,8 @@ class InterpreterTest : public ::testing::Test {
     options.guest_daemon = {"127.0.0.1", (*guest)->port()};
     options.identity_directory = directory_;
     options.interrupt_limit = interrupt_limit;
-    std::ofstream(directory_ + "/.E2B_SANDBOX_ID") << "i123";
+    name_sandbox("i123");
+    change(options);
     // Only the shell is "installed".
     fs::create_directories(directory_ + "/bin");
     fs::create_symlink("/bin/bash", directory_ + "/bin/bash");
@@ -70,6 +78,8 @@ class InterpreterTest : public ::testing::Test {
     scope_.spawn("server", server_->run(std::move(*listener)));
     client_ = http::make_client([port = port_] { return dial(port); });
   }
+
+  void name_sandbox(const std::string& id) { std::ofstream(directory_ + "/.E2B_SANDBOX_ID") << id; }
 
   ~InterpreterTest() override {
     client_->close_idle();
@@ -327,6 +337,7 @@ TEST_F(InterpreterTest, RefusesWhatIsWrongWithARequest) {
       HasSubstr("is for commands"));
   EXPECT_THAT(call("POST", "/execute", R"({"code":"1"})").body, HasSubstr("there are: bash"));
   EXPECT_EQ(call("POST", "/contexts", R"({"cwd":"relative","language":"bash"})").head.status, 400);
+  EXPECT_EQ(call("POST", "/contexts", R"({"cwd":"/tmp\u0000/x","language":"bash"})").head.status, 400);
   EXPECT_EQ(call("GET", "/other").head.status, 404);
 }
 
@@ -461,6 +472,88 @@ TEST_F(InterpreterTest, TellsCodeThatRunsOfTheEndOfTheInterpreter) {
   auto rest = await(exchange->read_all(kMiB));
   ASSERT_TRUE(rest.ok()) << rest.error().message();
   EXPECT_EQ(text_of(lines_of(*rest), "error", "name"), "ContextRemoved");
+}
+
+// --- ends, and lives after them
+
+class ImpatientTest : public InterpreterTest {
+ protected:
+  ImpatientTest()
+      : InterpreterTest(kInterruptLimit, nullptr,
+                        [](Options& options) { options.client_last_words = Steady::duration::zero(); }) {}
+};
+
+TEST_F(ImpatientTest, AClientThatReadsNothingDoesNotHoldTheEnd) {
+  auto exchange = begin("echo on; while true; do head -c 1000000 /dev/zero | tr '\\0' x; done", "on");
+  settle();
+  await(server_->shut_down());
+  auto rest = await(exchange->read_all(64 * kMiB));
+  EXPECT_FALSE(rest.ok()) << "it was broken off";
+}
+
+class ForgetfulTest : public InterpreterTest {
+ protected:
+  ForgetfulTest()
+      : InterpreterTest(kInterruptLimit, nullptr, [](Options& options) { options.forgotten = {"bash"}; }) {}
+};
+
+TEST_F(ForgetfulTest, TellsOnceThatAnEarlierLifeHadVariables) {
+  auto lines = run("echo ran");
+  EXPECT_EQ(text_of(lines, "error", "name"), "KernelDied");
+  EXPECT_EQ(text_of(lines, "stdout"), "");
+  EXPECT_EQ(print("echo on"), "on\n");
+}
+
+TEST_F(InterpreterTest, AnEarlierLifeLeavesNothingButTheWordThatItWas) {
+  run("x=1");
+  std::string id = make_context();
+  run("y=1", {{"context_id", id}});
+  std::string earlier = directory_ + "/.atoll-interpreter-earlier";
+  fs::create_directory(earlier);
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    if (entry.path().filename().string().starts_with("used-"))
+      fs::copy(entry.path(), earlier + "/" + entry.path().filename().string());
+  }
+  pid_t kernel = ::fork();
+  if (kernel == 0) {
+    ::execl("/bin/sh", "sh", "-c", "kill -STOP $$", "kernel", (earlier + "/k.commands").c_str(), nullptr);
+    ::_exit(127);
+  }
+  auto arguments = [&] {
+    std::ifstream in(fmt::format("/proc/{}/cmdline", kernel));
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  while (arguments().find("k.commands") == std::string::npos) {}
+  EXPECT_EQ(sweep_earlier_lives(directory_), std::set<std::string>{"bash"});
+  int status = 0;
+  EXPECT_EQ(::waitpid(kernel, &status, 0), kernel);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_FALSE(fs::exists(earlier));
+  EXPECT_TRUE(sweep_earlier_lives(directory_).empty());
+}
+
+TEST_F(InterpreterTest, ACopyOfASandboxHasItsOwnNameAndRandomNumbers) {
+  std::string once = print("RANDOM=1; echo $RANDOM $RANDOM $RANDOM; RANDOM=1");
+  EXPECT_EQ(print("echo $RANDOM $RANDOM $RANDOM; RANDOM=1"), once);
+  name_sandbox("i456");
+  EXPECT_NE(print("echo $RANDOM $RANDOM $RANDOM"), once);
+  EXPECT_EQ(print("echo $E2B_SANDBOX_ID"), "i456\n");
+}
+
+TEST_F(InterpreterTest, AContextThatStillStartsCanBeRemoved) {
+  std::string program = directory_ + "/kernels/bash_kernel.sh", go = directory_ + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
+  std::ofstream(program) << "read <" << go << "\n";
+  std::optional<Result<http::Answer>> made;
+  post("/contexts", R"({"language":"bash"})", made);
+  settle();
+  auto contexts = json::parse(call("GET", "/contexts").body).as_array();
+  ASSERT_EQ(contexts.size(), 1u);
+  EXPECT_EQ(call("DELETE", "/contexts/" + std::string(contexts[0].at("id").as_string())).body, "null");
+  while (!made) loop_.run_one();
+  ASSERT_TRUE(made->ok());
+  EXPECT_EQ((*made)->head.status, 503);
 }
 
 TEST_F(InterpreterTest, AContextThatDoesNotStartIsClosedForThoseWhoWaitInIt) {

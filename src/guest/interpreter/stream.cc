@@ -48,6 +48,11 @@ Task<> Stream::keep_alive() {
   }
 }
 
+void Stream::cut_off() {
+  exchange_.abort();
+  client_has_gone();
+}
+
 void Stream::client_has_gone() {
   if (gone_ || ended_) return;
   gone_ = true;

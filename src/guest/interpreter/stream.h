@@ -23,6 +23,8 @@ class Stream final : public Output {
   Task<> keep_alive();
 
   void client_has_gone();
+  // Breaks the answer off: whoever does not read it any more is not waited for.
+  void cut_off();
   const bool& gone() const { return gone_; }
   // Called once, when the client goes before end().
   void on_gone(std::function<void()> call) { on_gone_ = std::move(call); }

@@ -102,13 +102,23 @@ TEST(Jupyter, RefusesWhatIsNoMessage) {
   for (std::vector<std::string> parts : {std::vector<std::string>{},
                                          {"<IDS|MSG>", "", "{}"},
                                          {"<IDS|MSG>", "", "[]", "{}", "{}", "{}"},
-                                         {"<IDS|MSG>", "", "{}", "{}", "{}", "nonsense"}}) {
+                                         {"<IDS|MSG>", "", "{}", "nonsense", "{}", "{}"}}) {
     message.parts = parts;
     EXPECT_FALSE(jupyter::parse_heard(message).ok());
   }
+}
+
+TEST(Jupyter, KnowsWhoseMessageItIsThatItCannotRead) {
   std::string deep = std::string(5000, '[') + std::string(5000, ']');
-  message.parts = {"<IDS|MSG>", "", "{}", "{}", "{}", R"({"a":)" + deep + "}"};
-  EXPECT_FALSE(jupyter::parse_heard(message).ok());
+  for (const std::string& content : {std::string("nonsense"), R"({"a":)" + deep + "}"}) {
+    Message message;
+    message.parts = {"<IDS|MSG>", "",     R"({"msg_type":"display_data"})", R"({"msg_id":"ours"})",
+                     "{}",        content};
+    auto heard = jupyter::parse_heard(message);
+    ASSERT_TRUE(heard.ok());
+    EXPECT_EQ(heard->parent, "ours");
+    EXPECT_TRUE(heard->cut);
+  }
 }
 
 TEST(Jupyter, RequestsAreMessages) {

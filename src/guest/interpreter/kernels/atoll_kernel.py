@@ -4,7 +4,7 @@
 - Output holds the code back when nobody takes it, and none of it is dropped: IPython's kernel would keep all of it
   in memory, and then lose what does not fit into its socket's queue.
 - What other programs write to the standard descriptors belongs to the cell that started them.
-- A request brings the environment that it runs with.
+- A request brings the environment that it runs with. Another name of the sandbox in it means that this is a copy.
 - An interrupt ends the code, always and only the code (atoll_interrupts).
 - Tables and charts are also handed over as data (atoll_results).
 """
@@ -13,6 +13,7 @@ import codecs
 import contextlib
 import fcntl
 import os
+import random
 import select
 import signal
 import sys
@@ -33,6 +34,7 @@ PIECE = 1 << 20  # characters in one message, and about as many that wait to be 
 QUEUED_MESSAGES = 64  # in the socket; and in the queue before it
 NO_DROP = 69  # ZMQ_XPUB_NODROP: wait in place of dropping messages
 SETTLE_LIMIT_S = 1.0
+SANDBOX = "E2B_SANDBOX_ID"  # the variable that names the sandbox
 
 
 class Stream(OutStream):
@@ -107,6 +109,13 @@ class Stream(OutStream):
             raise KeyboardInterrupt
 
 
+def draw_anew():
+    """A copy of a sandbox must not go on with the random numbers of the other one."""
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+
+
 class Kernel(IPythonKernel):
     """Runs requests with the environment that they bring."""
 
@@ -133,6 +142,8 @@ class Kernel(IPythonKernel):
     def _set_globals(self, wanted):
         if wanted == self._globals:
             return
+        if wanted.get(SANDBOX) != self._globals.get(SANDBOX):
+            draw_anew()
         for name in self._globals.keys() - wanted.keys():
             os.environ.pop(name, None)
         os.environ.update(wanted)

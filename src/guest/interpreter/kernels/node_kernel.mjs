@@ -3,6 +3,7 @@
 // [typescript] (README.md has the protocol). Each piece of code becomes one async function, so that `await` works everywhere;
 // what it declares at its top level is moved out of the function and lives on.
 import { execFile } from 'node:child_process';
+import { randomFillSync } from 'node:crypto';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
@@ -245,8 +246,23 @@ const heedless = () => {};
 process.on('uncaughtException', (error) => process.stderr.write(`Uncaught ${inspect(error)}\n`));
 process.on('unhandledRejection', (error) => process.stderr.write(`Unhandled rejection: ${inspect(error)}\n`));
 
+// Math.random() of a copy of a sandbox must not go on as in the other one, and its generator cannot be set.
+function drawAnew() {
+  const words = new Uint32Array(256);
+  let at = words.length;
+  Math.random = function random() {
+    if (at === words.length) {
+      randomFillSync(words);
+      at = 0;
+    }
+    return (words[at++] * 2 ** 21 + (words[at++] >>> 11)) / 2 ** 53;
+  };
+}
+
 let globals = {};
 function setVariables(command) {
+  const [known, named] = [globals, command.globals].map((each) => each.E2B_SANDBOX_ID);
+  if (known !== undefined && known !== named) drawAnew();
   for (const name of Object.keys(globals)) if (!(name in command.globals)) delete process.env[name];
   Object.assign(process.env, command.globals, command.call);
   globals = command.globals;
