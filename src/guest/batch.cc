@@ -262,7 +262,8 @@ Task<Result<BatchPtr>> BatchTable::begin_with_key(Guest& guest, BatchRequest req
   if (found) co_return found;
   if (guest.options.batch_directory.empty())
     co_return make_error(Code::kUnsupported, "outside of a sandbox there is no place for keys of batches");
-  auto recorded = co_await guest.file_workers.run([this, key] { return records_.load(key); });
+  auto load = [this, key] { return records_.load(key); };
+  auto recorded = co_await guest.file_workers.run(std::move(load));
   bool known = recorded && !recorded->digest.empty();
   if (known && recorded->digest != digest) co_return conflict;
   if (batches_.size() >= kMaxBatches)
@@ -291,7 +292,8 @@ Task<> BatchTable::run(Guest& guest, BatchPtr batch) {
   if (batch->kept()) {
     // Who asks for it now waits until it has its name.
     auto turn = co_await gate_.enter();
-    auto ended = co_await guest.file_workers.run([this, key = batch->key()] { return records_.end(key); });
+    auto end = [this, key = batch->key()] { return records_.end(key); };
+    auto ended = co_await guest.file_workers.run(std::move(end));
     if (!ended.ok()) log::warn("the record of a batch has not ended", {{"why", ended.error().message()}});
   }
   batches_.remove(batch);
