@@ -2,7 +2,7 @@
 //
 // What is on the disk about a batch with a key, so that no step of it runs twice, whatever ended in between:
 // one file per key, to which the steps' beginnings and the lines of the answer are appended
-// (docs/decisions/0105-batch-records.md). The files are data of root in the sandbox, and are read as such.
+// (docs/decisions/0106-batch-records.md). The files are data of root in the sandbox, and are read as such.
 // Everything here blocks on the disk: use from a worker.
 #pragma once
 
