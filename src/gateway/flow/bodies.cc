@@ -70,6 +70,13 @@ Error no_room(std::size_t have) {
 
 }  // namespace
 
+Result<void> HeldBody::replace(std::string other) {
+  bool room = other.size() <= bytes.size() || share.grow(other.size() - bytes.size());
+  if (room) bytes.swap(other);
+  vault::wipe(other);
+  return room ? success() : Result<void>(no_room(bytes.size()));
+}
+
 Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
                                  std::size_t most) {
   auto expected = exchange.request().content_length;

@@ -24,6 +24,9 @@ inline constexpr std::size_t kMaxHeldBodiesPerSandbox = 64 << 20;
 struct HeldBody {
   std::string bytes;
   FairShare::Part share;
+
+  // Others in their place. kExhausted, word "body_memory", when they are more than there is room for.
+  Result<void> replace(std::string other);
 };
 // Reads the client's body, at most `most` bytes (kTooLarge beyond), while `held` gives `sandbox` room for it;
 // kExhausted, word "body_memory", when not.

@@ -32,8 +32,12 @@ std::shared_ptr<void> Flows::open(const std::string& sandbox, Entry entry) {
     list->erase(place);
     auto known = lists_.find(sandbox);
     if (list->empty() && known != lists_.end() && known->second == list) lists_.erase(known);
-    bool last = rests_.contains(sandbox) && requests(*list) == 0;
-    if (last) end_grace(sandbox);
+    auto rest = rests_.find(sandbox);
+    if (rest == rests_.end() || requests(*list) > 0) return;
+    // Later: whoever gave the handle up may be about to end what others would cut.
+    async::asio::post(executor_, [this, sandbox, mine = std::weak_ptr<Rest>(rest->second)] {
+      if (!mine.expired()) end_grace(sandbox);
+    });
   };
   return {list.get(), close};
 }

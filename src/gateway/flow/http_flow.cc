@@ -30,20 +30,6 @@ std::string host_text(const Authority& authority, bool secure) {
   return usual ? authority.host.text() : authority.text();
 }
 
-// A redirect within the server leads to where the reverse front has it.
-void remount(http::Headers& headers, const Authority& authority, bool secure, const HttpMount& mount) {
-  auto location = headers.find("location");
-  if (!location || judge_redirect(*location, authority, secure) != Redirect::kSameOrigin) return;
-  std::string path(*location);
-  if (auto scheme = path.find("://"); scheme != std::string::npos) {
-    auto slash = path.find('/', scheme + 3);
-    path = slash == std::string::npos ? "/" : path.substr(slash);
-  }
-  // One relative to the page stays so; what is beside the base cannot be reached here.
-  if (!path.starts_with('/') || path.starts_with("//") || !path.starts_with(mount.base)) return;
-  headers.set("location", mount.prefix + path.substr(mount.base.size()));
-}
-
 Error not_running(std::string_view state) {
   return make_error(Code::kConflict, "the sandbox is {}: nothing new goes out", state)
       .with_word("not_running")
@@ -82,13 +68,6 @@ struct HttpFlow::Running {
   Placeholders placeholders;
   std::optional<Error> unsendable;  // why the body could not be sent
 };
-
-std::shared_ptr<void> HttpFlow::enlist(std::function<void()> cut) {
-  Flows::Entry entry;
-  entry.may_go_on = [sandbox = in_.sandbox](const SandboxPtr& now) { return runs_on(now, *sandbox); };
-  entry.cut = std::move(cut);
-  return parts_.flows.open(in_.sandbox->id, std::move(entry));
-}
 
 // For whom the request is: one answer, or none.
 Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
@@ -250,10 +229,12 @@ Task<Result<void>> HttpFlow::read_body(Running& run, const std::vector<vault::Cr
   bool searched = named.has_body && run.placeholders.searches_body();
   bool collected = searched && named.content_length && *named.content_length <= kMaxCollectedBody;
   if (!run.body && (hashed || collected)) {
-    CO_TRY(run.body, co_await hold(run, kMaxSignedBody));
+    auto most = std::min<std::uint64_t>(kMaxSignedBody, run.sending.most);
+    CO_TRY(run.body, co_await hold(run, static_cast<std::size_t>(most)));
   }
   if (run.body && searched) {
-    CO_TRY(run.body->bytes, resolve_body(run.placeholders, named, run.body->bytes));
+    CO_TRY(std::string resolved, resolve_body(run.placeholders, named, run.body->bytes));
+    CO_TRY_VOID(run.body->replace(std::move(resolved)));
   }
   if (!run.body && searched) run.sending.resolver = make_body_resolver(run.placeholders, named);
   if (hashed) digest = hex_sha256(run.body->bytes);
@@ -407,6 +388,7 @@ Task<> HttpFlow::switch_protocol(Running& run) {
     co_return;
   }
   net::StreamPtr server = run.upstream->take_stream();
+  run.in.note_peer(*server);
   run.raw_client = client->get();
   run.raw_server = server.get();
   if (!run.injection.patterns) {

@@ -9,6 +9,7 @@
 
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/credentials.h"
+#include "gateway/flow/mount.h"
 #include "gateway/flow/parts.h"
 #include "gateway/flow/placeholders.h"
 #include "gateway/flow/shown_token.h"
@@ -16,12 +17,6 @@
 #include "http/server.h"
 
 namespace atl::gateway {
-
-// Where the reverse front has put the path of a server: `base` of it is at `prefix` here.
-struct HttpMount {
-  std::string prefix;
-  std::string base;
-};
 
 // What is known of a connection beside who opened it.
 struct HttpOrigin {
@@ -40,8 +35,6 @@ class HttpFlow {
 
   // Answers one request, to its very end.
   async::Task<> handle(http::Exchange& exchange);
-  // Cuts the connection when its sandbox no longer runs in this generation; until the handle goes.
-  std::shared_ptr<void> enlist(std::function<void()> cut);
 
  private:
   struct Running;  // one request under way

@@ -2,15 +2,22 @@
 #include "gateway/flow/parts.h"
 
 #include "net/own_address.h"
+#include "net/tcp.h"
 
 namespace atl::gateway {
+
+void Inbound::note_peer(const net::Stream& server) {
+  auto peer = net::parse_endpoint(server.peer());
+  auto address = peer.ok() ? parse_ip(peer->address) : Result<IpAddress>(peer.error());
+  if (address.ok()) reached = *address;
+}
 
 policy::Who who_is(const Inbound& in) {
   return {in.sandbox->id, in.sandbox->tenant, in.sandbox->template_id, in.label};
 }
 
 policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream stream) {
-  policy::ConnectionFacts facts{who_is(in), in.dialled, std::nullopt, stream};
+  policy::ConnectionFacts facts{who_is(in), in.dialled, in.reached, stream};
   if (in.dialled.host.is_address()) facts.address = in.dialled.host.address();
   return facts;
 }

@@ -47,8 +47,12 @@ struct Parts {
 // A connection out of a sandbox: who opened it, and to what.
 struct Inbound {
   SandboxPtr sandbox;
-  std::string label;  // of the process; empty when it has none
-  Authority dialled;  // a name, when the address was one that stands for a name
+  std::string label;                      // of the process; empty when it has none
+  Authority dialled;                      // a name, when the address was one that stands for a name
+  std::optional<IpAddress> reached = {};  // where the connection to it has led
+
+  // `server` is that connection.
+  void note_peer(const net::Stream& server);
 };
 
 // For questions to the policy; views of `in`, which must outlive them.

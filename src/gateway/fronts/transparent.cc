@@ -60,6 +60,9 @@ Way way_of(Parts& parts, const Inbound& in, const FirstBytes& first,
 // Nothing about what is said in this connection matters: it goes to somewhere that everybody may reach.
 bool is_open(Parts& parts, const Inbound& in) {
   const policy::Policy& policy = *in.sandbox->policy;
+  for (auto kind : {policy::Stream::kHttp, policy::Stream::kTls}) {
+    if (policy.connection(connection_facts(in, kind)).way == Way::kDeny) return false;
+  }
   auto decision = policy.connection(connection_facts(in, policy::Stream::kOther));
   bool by_default = decision.way == Way::kPass && decision.rule == policy::kDefaultRule;
   return by_default && !policy.may_inspect() && !is_brokered(parts, in);
@@ -139,6 +142,7 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
     co_return;
   }
   net::StreamPtr server = std::move(*dialled);
+  in.note_peer(*server);
   net::Stream *a = client.get(), *b = server.get();
   Flows::Entry entry;
   entry.may_go_on = [&parts, &in, &first](const SandboxPtr&) {
@@ -155,12 +159,6 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
 
 Task<> inspect_http(Parts& parts, net::StreamPtr client, Inbound in, HttpOrigin origin) {
   HttpFlow flow(parts, std::move(in), std::move(origin));
-  net::Stream* raw = client.get();
-  auto handle = flow.enlist([raw] { raw->close(net::Stream::Close::kReset); });
-  if (!handle) {
-    raw->close(net::Stream::Close::kReset);
-    co_return;
-  }
   http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };

@@ -51,17 +51,6 @@ Match match_hosts(const Rule& rule, const ConnectionFacts& facts) {
   return excepted == Match::kMaybe ? Match::kMaybe : named;
 }
 
-bool fits_stream(const Rule& rule, Stream stream) {
-  switch (rule.protocol) {
-    case Protocol::kAny: return true;
-    case Protocol::kHttp:
-      return stream != Stream::kOther || rule.action == Action::kDeny || rule.action == Action::kAsk;
-    case Protocol::kTls: return stream == Stream::kTls;
-    case Protocol::kWeb: return stream != Stream::kOther;
-  }
-  return false;
-}
-
 Match match_path(const Rule& rule, RequestView& request) {
   if (rule.paths.empty()) return Match::kYes;
   const RequestPath& path = request.path();
@@ -91,6 +80,17 @@ bool fits_body(const Rule& rule, const RequestFacts& facts) {
 }
 
 }  // namespace
+
+bool fits_stream(const Rule& rule, Stream stream) {
+  switch (rule.protocol) {
+    case Protocol::kAny: return true;
+    case Protocol::kHttp:
+      return stream != Stream::kOther || rule.action == Action::kDeny || rule.action == Action::kAsk;
+    case Protocol::kTls: return stream == Stream::kTls;
+    case Protocol::kWeb: return stream != Stream::kOther;
+  }
+  return false;
+}
 
 std::string_view miss_name(Miss miss) {
   switch (miss) {

@@ -32,6 +32,7 @@ inline bool counts(const Rule& rule, Match match) {
 // name, so that what it lets through for everybody is not for it.
 bool sees(const Rule& rule, std::string_view label, bool own);
 bool has_port(const Rule& rule, std::uint16_t port);
+bool fits_stream(const Rule& rule, Stream stream);
 // Everything of a rule that is known without a request. A rule about requests matches a stream that is
 // neither HTTP nor TLS when it restricts, because nobody can look inside. `own` as above.
 Finding reach(const Rule& rule, const ConnectionFacts& facts, bool own);

@@ -52,6 +52,11 @@ struct Policy::Judge {
     if (!in_force(entry) || !may || rule.action != Action::kAllow) return false;
     std::string_view label = facts.who.label;
     if (!sees(rule, label, own(entry, label)) || !has_port(rule, facts.authority.port)) return false;
+    if (!fits_stream(rule, facts.stream)) return false;
+    // A name is asked for before its address is known, and what speaks no HTTP is never looked at: nobody
+    // would hold these to what the rule says of requests.
+    bool unseen = !request && (!facts.authority.host.is_address() || facts.stream == Stream::kOther);
+    if (unseen && rule.judges_each_request()) return false;
     auto in = [&address](const HostPattern& host) { return host.matches_address(address); };
     if (std::any_of(rule.except.begin(), rule.except.end(), in)) return false;
     if (request && match_request(rule, *request).match != Match::kYes) return false;
@@ -324,17 +329,28 @@ RequestDecision Policy::request(const RequestFacts& facts) const {
 
 namespace {
 
-// What a rule that counts adds to how the request is sent. Rules come with the tenant's first.
+// Of each author, the headers that its rules set.
+using WantedHeaders = std::array<std::vector<HeaderSet>, kSources>;
+
+// Each name once; the operator's word first, the sandbox's last.
+std::vector<HeaderSet> settled(const WantedHeaders& wanted) {
+  std::vector<HeaderSet> out;
+  for (const std::vector<HeaderSet>& fields : wanted) {
+    for (const HeaderSet& field : fields) {
+      bool there = std::any_of(out.begin(), out.end(),
+                               [&](const HeaderSet& other) { return other.name == field.name; });
+      if (!there) out.push_back(field);
+    }
+  }
+  return out;
+}
+
+// What a rule that counts adds to how the request is sent.
 void apply(const Rule& rule, const std::string& id, RequestDecision& out) {
   out.rules.push_back(id);
   if (!rule.credential.empty() &&
       std::find(out.credentials.begin(), out.credentials.end(), rule.credential) == out.credentials.end())
     out.credentials.push_back(rule.credential);
-  for (const HeaderSet& field : rule.set_headers) {
-    bool there = std::any_of(out.set_headers.begin(), out.set_headers.end(),
-                             [&](const HeaderSet& other) { return other.name == field.name; });
-    if (!there) out.set_headers.push_back(field);
-  }
   if (rule.max_body_bytes && *rule.max_body_bytes < out.max_body_bytes.value_or(UINT64_MAX)) {
     out.max_body_bytes = rule.max_body_bytes;
     out.body_rule = id;
@@ -361,6 +377,7 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
   Judge judge{*this, mode};
   if (auto refusal = judge.special(facts.at, &view)) return denied(*std::move(refusal));
   RequestDecision out;
+  WantedHeaders headers;
   Tally tally{judge, facts.at.who.label};
   for (const Entry& entry : entries_) {
     const Rule& rule = entry.rule;
@@ -391,7 +408,10 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
     if (rule.action == Action::kAllow) tally.of(entry).allow = &entry;
     if (rule.action == Action::kAsk) tally.of(entry).ask = &entry;
     apply(rule, entry.id, out);
+    std::vector<HeaderSet>& wanted = headers[static_cast<std::size_t>(entry.source)];
+    wanted.insert(wanted.end(), rule.set_headers.begin(), rule.set_headers.end());
   }
+  out.set_headers = settled(headers);
   out.verdict = tally.verdict();
   if (out.verdict == Verdict::kDeny) return denied(tally.refusal(what_of(facts)));
   if (out.max_body_bytes && facts.body_bytes && *facts.body_bytes > *out.max_body_bytes) {

@@ -320,5 +320,33 @@ TEST(Policy, PrivateAddressesAreOpenForWhatTheTenantsRuleMatches) {
   EXPECT_EQ(policy->request(facts).refusal.rule, "special-address");
 }
 
+// By a name the request is judged before the address is known, and bytes that are no HTTP are never judged.
+TEST(Policy, APrivateBlockForSomeRequestsIsNotOpenForWhatNobodyLooksAt) {
+  auto policy = Policy::compile({set_of(R"({"action":"allow","hosts":["10.0.0.0/8"],"methods":["GET"]})",
+                                        Source::kTenant)})
+                    .value();
+  EXPECT_EQ(policy->connection(connection_to("db.example:80", Stream::kHttp, "10.1.1.1")).way, Way::kDeny);
+  EXPECT_EQ(policy->connection(connection_to("10.1.1.1:6379", Stream::kOther)).way, Way::kDeny);
+  EXPECT_EQ(policy->connection(connection_to("10.1.1.1:80", Stream::kHttp)).way, Way::kInspect);
+  auto tls = Policy::compile(
+                 {set_of(R"({"action":"allow","hosts":["10.0.0.0/8"],"protocol":"tls"})", Source::kTenant)})
+                 .value();
+  EXPECT_EQ(tls->connection(connection_to("10.1.1.1:443", Stream::kTls)).way, Way::kPass);
+  EXPECT_EQ(tls->connection(connection_to("10.1.1.1:80", Stream::kHttp)).way, Way::kDeny);
+  EXPECT_EQ(tls->connection(connection_to("10.1.1.1:6379", Stream::kOther)).way, Way::kDeny);
+}
+
+TEST(Policy, TheOperatorsHeaderGoesBeforeOthersWhateverTheRuleDoes) {
+  auto policy = Policy::compile(
+                    {set_of(R"({"action":"adjust","hosts":["a.example"],"setHeaders":{"x-mark":"operator"}})",
+                            Source::kOperator),
+                     set_of(R"({"action":"allow","hosts":["a.example"],"setHeaders":{"x-mark":"tenant"}})",
+                            Source::kTenant)})
+                    .value();
+  auto decision = policy->request(request_to("a.example:443", "GET", "/"));
+  ASSERT_EQ(decision.set_headers.size(), 1u);
+  EXPECT_EQ(decision.set_headers[0].value, "operator");
+}
+
 }  // namespace
 }  // namespace atl::gateway::policy

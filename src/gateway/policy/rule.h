@@ -79,9 +79,9 @@ struct Rule {
   // It changes what is sent, so the request must be seen.
   bool changes_requests() const { return !credential.empty() || !set_headers.empty(); }
   // Whether it matches can only be known with a request.
-  bool judges_requests() const {
-    return protocol == Protocol::kHttp || !methods.empty() || !paths.empty() || when || max_body_bytes ||
-           rate;
+  bool judges_requests() const { return protocol == Protocol::kHttp || judges_each_request(); }
+  bool judges_each_request() const {
+    return !methods.empty() || !paths.empty() || when || max_body_bytes || rate;
   }
 };
 

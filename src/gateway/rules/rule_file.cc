@@ -41,6 +41,8 @@ Task<> RuleFile::look() {
   seen_ = *text;
   auto taken = co_await book_.set(policy::Source::kOperator, "", *std::move(text));
   if (!taken.ok()) {
+    // What is not the fault of the text is tried again.
+    if (taken.error().code() != Code::kInvalid && taken.error().code() != Code::kTooLarge) seen_.clear();
     complain(taken.error());
     co_return;
   }

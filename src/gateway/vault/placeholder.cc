@@ -43,6 +43,13 @@ Error unresolved(std::string_view where, bool known) {
           "bind the credential to this host, port, path and place, or do not send the placeholder there");
 }
 
+// A value may be much longer than what stands for it.
+Error too_often(std::string_view where) {
+  return make_error(Code::kTooLarge, "{} has more than {} placeholders", where, kMostReplaced)
+      .with_word("placeholder_too_often")
+      .with_hint("send each once");
+}
+
 // The next thing in `text`, from `from` on, that looks like a placeholder; npos when there is none.
 std::size_t next_placeholder(std::string_view text, std::size_t from) {
   for (auto at = text.find(kPlaceholderMark, from); at != text.npos;
@@ -53,16 +60,23 @@ std::size_t next_placeholder(std::string_view text, std::size_t from) {
   return text.npos;
 }
 
+// What the parts of one head share.
+struct Head {
+  const std::vector<Resolvable>& all;
+  std::size_t& replaced;
+};
+
 // Replaces all in `text`. `encode` makes the form that the place needs; `allowed` says whether it may stand
 // there.
 template <class Allowed, class Encode>
-Result<std::string> replace(std::string_view text, const std::vector<Resolvable>& all, std::string_view where,
+Result<std::string> replace(std::string_view text, const Head& head, std::string_view where,
                             const Allowed& allowed, const Encode& encode) {
   std::string out;
   std::size_t done = 0;
   for (auto at = next_placeholder(text, 0); at != text.npos; at = next_placeholder(text, done)) {
-    const auto* found = lookup(all, text.substr(at, kPlaceholderBytes));
+    const auto* found = lookup(head.all, text.substr(at, kPlaceholderBytes));
     if (found == nullptr || !allowed(found->places)) return unresolved(where, found != nullptr);
+    if (++head.replaced > kMostReplaced) return too_often(where);
     out += text.substr(done, at - done);
     out += encode(found->value);
     done = at + kPlaceholderBytes;
@@ -80,20 +94,20 @@ bool is_basic(const http::Header& header) {
   return carries && equals_ignore_case(std::string_view(header.value).substr(0, kBasic.size()), kBasic);
 }
 
-Result<std::string> resolve_header(const http::Header& header, const std::vector<Resolvable>& all) {
+Result<std::string> resolve_header(const http::Header& header, const Head& head) {
   auto where = fmt::format("the header {}", header.name);
   auto allowed = [&header](const Places& places) { return holds(places.headers, header.name); };
   if (is_basic(header)) {
     auto encoded = std::string_view(header.value).substr(kBasic.size());
     auto pair = base64_decode(trim(encoded));
     if (pair && next_placeholder(*pair, 0) != pair->npos) {
-      TRY(std::string resolved, replace(*pair, all, where, allowed, as_it_is));
+      TRY(std::string resolved, replace(*pair, head, where, allowed, as_it_is));
       auto out = fmt::format("Basic {}", base64_encode(resolved));
       wipe(resolved);
       return out;
     }
   }
-  TRY(std::string out, replace(header.value, all, where, allowed, as_it_is));
+  TRY(std::string out, replace(header.value, head, where, allowed, as_it_is));
   if (!valid_header_value(out) && valid_header_value(header.value)) {
     wipe(out);
     return make_error(Code::kInvalid, "the secret for {} has a control character, which no header may carry",
@@ -103,15 +117,15 @@ Result<std::string> resolve_header(const http::Header& header, const std::vector
   return out;
 }
 
-Result<std::string> resolve_query(std::string_view query, const std::vector<Resolvable>& all) {
+Result<std::string> resolve_query(std::string_view query, const Head& head) {
   std::string out;
   for (std::size_t at = 0; at <= query.size();) {
     auto end = std::min(query.find('&', at), query.size());
     auto part = query.substr(at, end - at);
     auto decoded = http::percent_decode(part.substr(0, part.find('=')), http::Plus::kSpace);
     auto allowed = [&decoded](const Places& places) { return decoded && holds(places.query, *decoded); };
-    TRY(std::string resolved,
-        replace(part, all, "the query", allowed, [](std::string_view v) { return http::percent_encode(v); }));
+    TRY(std::string resolved, replace(part, head, "the query", allowed,
+                                      [](std::string_view v) { return http::percent_encode(v); }));
     out += resolved;
     if (end < query.size()) out += '&';
     at = end + 1;
@@ -142,17 +156,19 @@ Result<void> refuse_placeholders(std::string_view text, std::string_view where) 
 Result<void> resolve_head(http::RequestHead& request, const std::vector<Resolvable>& all) {
   TRY_VOID(refuse_placeholders(request.authority, "the host"));
   TRY_VOID(refuse_escaped(request.target));
+  std::size_t replaced = 0;
+  Head head{all, replaced};
   http::Headers headers;
   for (const auto& header : request.headers) {
     TRY_VOID(refuse_placeholders(header.name, "the name of a header"));
-    TRY(std::string value, resolve_header(header, all));
+    TRY(std::string value, resolve_header(header, head));
     headers.add(header.name, std::move(value));
   }
   auto in_path = [](const Places& places) { return places.path; };
   auto encode = [](std::string_view value) { return http::percent_encode(value); };
-  TRY(std::string target, replace(request.path(), all, "the path", in_path, encode));
+  TRY(std::string target, replace(request.path(), head, "the path", in_path, encode));
   if (auto question = request.target.find('?'); question != std::string::npos) {
-    TRY(std::string query, resolve_query(request.query(), all));
+    TRY(std::string query, resolve_query(request.query(), head));
     target += '?' + query;
   }
   request.headers = std::move(headers);
@@ -176,6 +192,7 @@ struct BodyResolver::State {
   bool follows;  // some pointer is not "": the place in the JSON text counts
   JsonPlace json;
   std::string held;  // could be the beginning of a placeholder
+  std::size_t replaced = 0;
 
   bool allowed(const Places& places) const {
     if (holds(places.body, "")) return true;
@@ -193,6 +210,7 @@ struct BodyResolver::State {
   Result<void> resolve(std::string& out) {
     const auto* found = lookup(all, held);
     if (found == nullptr || !allowed(found->places)) return unresolved("the body", found != nullptr);
+    if (++replaced > kMostReplaced) return too_often("the body");
     // Letters and digits do not move the place, so the reader need not see them.
     if (form == Form::kJson) {
       auto quoted = json_quote(found->value);
@@ -222,7 +240,7 @@ BodyResolver::BodyResolver(const std::vector<Resolvable>& all, Form form) {
     for (const auto& pointer : one.places.body)
       follows = follows || (form == Form::kJson && !pointer.empty());
   }
-  state_.reset(new State{all, form, follows, {}, {}});
+  state_.reset(new State{all, form, follows, {}, {}, 0});
 }
 BodyResolver::~BodyResolver() = default;
 

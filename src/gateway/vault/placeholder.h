@@ -19,6 +19,8 @@ namespace atl::gateway::vault {
 // stands in headers, URLs and JSON as it is.
 inline constexpr std::string_view kPlaceholderMark = "atollph";
 inline constexpr std::size_t kPlaceholderBytes = 39;
+// More in one head, or in one body, are refused: kTooLarge, word "placeholder_too_often".
+inline constexpr std::size_t kMostReplaced = 64;
 
 // The placeholder of a credential in a sandbox. `root` is a key of the vault (Vault::derive("placeholders")):
 // it is the same after a restart and after a rotation, and says nothing about others.

@@ -44,6 +44,20 @@ TEST(Placeholder, IsResolvedInDeclaredQueryKeysAndInThePath) {
   EXPECT_EQ(head.target, "/botreal%22value/send?a=1&key=real%22value");
 }
 
+// A value may be a thousand times as long as what stands for it.
+TEST(Placeholder, ManyInOneHeadOrBodyAreRefused) {
+  std::string many;
+  for (std::size_t i = 0; i <= kMostReplaced; ++i) many += kOurs;
+  auto head = request("/", {{"x-key", many}});
+  EXPECT_EQ(resolve_head(head, resolvable({.headers = {"x-key"}})).error().word(), "placeholder_too_often");
+  auto spread = request("/?key=" + kOurs, {{"x-key", many.substr(kPlaceholderBytes)}});
+  EXPECT_FALSE(resolve_head(spread, resolvable({.headers = {"x-key"}, .query = {"key"}})).ok());
+  auto all = resolvable({.body = {""}});
+  BodyResolver body(all, BodyResolver::Form::kText);
+  std::string out;
+  EXPECT_EQ(body.feed(many, out).error().word(), "placeholder_too_often");
+}
+
 TEST(Placeholder, Report65_OneThatIsNotResolvedNeverGoesOut) {
   auto other = placeholder_of(root(), "sbx2", "sec_1");
   auto declared = resolvable({.headers = {"x-key"}, .query = {"key"}});
