@@ -53,6 +53,7 @@ Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id,
   CO_TRY(LivePtr live, find_running(tenant, id));
   auto settle = [&] { return require_tier(live->row.tier); };
   CO_TRY_VOID(co_await when_tested(settle));
+  CO_TRY(live, find_running(tenant, id));  // it may have moved meanwhile
   co_return co_await pause_live(live, memory, model::PauseCause::kAsked);
 }
 
@@ -262,6 +263,16 @@ Task<> SandboxService::keep_at_rest(LivePtr live) {
   if (live->row.state != model::State::kPaused) co_return;  // whoever changes that writes the row
   auto saved = co_await save(live, Step());
   if (!saved) log::warn("could not write a row", {{"id", live->row.id}, {"what", saved.error().message()}});
+}
+
+// As above, of one that nobody is about to wake: whoever wants to waits until it is over.
+Task<> SandboxService::rest_again(LivePtr live) {
+  while (live->copying && !live->ending) co_await live->changed.wait();
+  if (live->ending || live->row.state != model::State::kPaused) co_return;
+  live->copying = true;
+  co_await keep_at_rest(live);
+  live->copying = false;
+  live->changed.notify_all();
 }
 
 // The runner has taken back all but the disk, and the memory that lies in files.

@@ -39,9 +39,11 @@ bool rests_or_turns(model::State state) {
 
 bool has_slot(const model::SandboxRow& row) { return row.rests_in_memory && !row.interface.empty(); }
 
-// Whether it has a place at all, and since when, its state does not tell.
-bool wakes_from_disk(const model::SandboxRow& row) {
-  return row.state == model::State::kResuming && !has_slot(row);
+// Whether it has a place at all, and since when, its state does not tell: it wakes from its disk, or it ends
+// and may have rested there.
+bool place_unknown(const model::SandboxRow& row) {
+  bool ends = row.state == model::State::kStopping || model::terminal(row.state);
+  return (row.state == model::State::kResuming && !has_slot(row)) || (ends && row.interface.empty());
 }
 
 // Whether the process that the list shows as dead is the sandbox's still, whatever moved meanwhile: only a
@@ -59,7 +61,7 @@ Result<void> SandboxService::load() {
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
   std::partition(loaded.sandboxes.begin(), loaded.sandboxes.end(),
-                 [](const auto& stored) { return !wakes_from_disk(stored.row); });
+                 [](const auto& stored) { return !place_unknown(stored.row); });
   for (auto& stored : loaded.sandboxes) {
     adopt_loaded(std::move(stored.row), loaded.same_boot);
   }
@@ -67,12 +69,13 @@ Result<void> SandboxService::load() {
   return {};
 }
 
-// Where the limits are full without it, a sandbox that began to boot had not been given its place.
+// Where the limits are full without it, a sandbox that began to boot, or rested when it was to end, had no
+// place.
 void SandboxService::adopt_place(Live& live) {
   const model::SandboxRow& row = live.row;
   Amounts amounts = amounts_of(row.limits, model::overhead_of(row.tier, row.missing_layers));
   if (row.state == model::State::kPaused && !has_slot(row)) return;
-  if (!wakes_from_disk(row)) {
+  if (!place_unknown(row)) {
     live.place = quota_->adopt(row.tenant, amounts);
     return;
   }
@@ -221,10 +224,14 @@ bool SandboxService::agrees(const LivePtr& live, const wire::ListReply& item) {
   if (item.alive != 1) return false;
   auto rest = static_cast<wire::Rest>(item.rest);
   switch (live->row.state) {
-    case model::State::kPaused:
+    case model::State::kPaused: {
       if (item.generation > live->row.generation) return false;
-      if (rest == wire::Rest::kRuns || wire::on_its_way(rest)) scope_.spawn("rest", keep_at_rest(live));
+      // On its disk, and the row still has its slot: the answer to that pause was lost.
+      bool told = !wire::on_disk(rest) || live->row.interface.empty();
+      if (rest == wire::Rest::kRuns || wire::on_its_way(rest) || !told)
+        scope_.spawn("rest", rest_again(live));
       return true;
+    }
     default:
       if (item.generation != live->row.generation) return false;
       if (rest == wire::Rest::kRuns) return true;

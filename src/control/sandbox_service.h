@@ -294,6 +294,7 @@ class SandboxService final : public Directory {
   Task<Result<void>> finish_pause(LivePtr live);
   Task<Result<void>> undo_pause(LivePtr live, Error why);
   Task<> keep_at_rest(LivePtr live);
+  Task<> rest_again(LivePtr live);
   static void leave_slot(Live& live);
   Task<> follow_rest(LivePtr live, bool in_memory);
   Task<> recover_pause(LivePtr live);

@@ -60,7 +60,6 @@ class GuestFixture : public ::testing::Test {
 
   // A daemon in place of an earlier one, as after a boot.
   void serve(const std::string& batch_directory) {
-    loop_.restart();  // it may have run out of work
     Options options;
     options.boot.listen_fd = options.boot.memory_events_fd = options.boot.memory_usage_fd = -1;
     options.boot.memory_stat_fd = options.boot.cpu_usage_fd = -1;
@@ -78,6 +77,7 @@ class GuestFixture : public ::testing::Test {
     scope_->spawn("reaper", reaper_->run());
     scope_->spawn("server", server_->run(std::move(*listener)));
     client_ = http::make_client([port = port_] { return dial(port); });
+    loop_.restart();  // it had run out of work, at the latest when the earlier daemon went
   }
 
   void end_server() {

@@ -21,7 +21,7 @@
 namespace atl::model::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4f5441;  // "ATOL"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 
 enum class Type : std::uint16_t {
   // requests

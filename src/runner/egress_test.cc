@@ -96,7 +96,8 @@ class EgressTest : public RunnerFixture {
     return reply ? reply->interface.str() : "";
   }
   static std::string hear(const std::string& link, const std::string& address, int port = kSinkPort) {
-    return World::shell(link, fmt::format("echo | nc -w 2 {} {} 2>&1 | head -n 1", address, port));
+    return World::shell(
+        link, fmt::format("{{ echo | nc -w 2 {} {} 2>&1 | head -n 1; }} 2>/dev/null", address, port));
   }
   // Packets that the firewall has refused.
   std::uint64_t refused() const {

@@ -275,8 +275,8 @@ TEST_F(RulesTest, ASandboxTellsWhatIsInForceAndWhatWouldHappen) {
   EXPECT_EQ(sets[1].at("default"), "deny");
   auto verdict = [&](const char* url) {
     EXPECT_EQ(call("POST", fmt::format("/sandbox/{}", kId), fmt::format(R"({{"url":"{}"}})", url)), 200);
-    return fmt::format("{} {}", body().at("verdict").as_string().c_str(),
-                       body().at("rule").as_string().c_str());
+    auto told = body();
+    return fmt::format("{} {}", told.at("verdict").as_string().c_str(), told.at("rule").as_string().c_str());
   };
   EXPECT_EQ(verdict("https://a.example/"), "deny tenant/a");
   EXPECT_EQ(verdict("https://b.example/"), "allow sandbox/allowOut-names");
