@@ -59,6 +59,7 @@ def say(word, text):
 
 
 def command(*words, **more):
+    more.setdefault("timeout", 300)  # what takes longer hangs, and is to be explained
     return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", **more)
 
 
