@@ -45,7 +45,7 @@ constexpr char kDisk[] = "/dev/vdb";
 constexpr char kDaemon[] = "/dev/vdc";
 constexpr char kDiskFolder[] = "/disk";
 constexpr char kGroup[] = "/cgroup/sandbox";
-// What the guest's kernel and this program keep for themselves of the memory.
+// What the guest's kernel and this program keep for themselves of the memory, beside the guest daemon's file.
 constexpr std::uint64_t kReserve = 24ull << 20;
 
 // Numbers at which the guest daemon finds its descriptors.
@@ -138,10 +138,14 @@ Result<void> make_group() {
   TRY_VOID(mount_on("none", "/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   TRY_VOID(sys::write_file("/cgroup/cgroup.subtree_control", "+memory +pids +cpu"));
   if (::mkdir(kGroup, 0755) != 0) return Error::from_errno(errno, "make the sandbox's cgroup");
+  TRY(Fd daemon, sys::open_file(kDaemon, O_RDONLY));
+  off_t copy = ::lseek(daemon.get(), 0, SEEK_END);
+  if (copy < 0) return Error::from_errno(errno, "measure the guest daemon");
+  std::uint64_t reserve = kReserve + static_cast<std::uint64_t>(copy);
   auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   std::uint64_t memory = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::string group = kGroup;
-  return sys::write_file(group + "/memory.max", std::to_string(memory - std::min(kReserve, memory / 4)));
+  return sys::write_file(group + "/memory.max", std::to_string(memory - std::min(reserve, memory / 4)));
 }
 
 // A copy in memory: what is on the device could be swapped under it by no one, but its pages would compete
