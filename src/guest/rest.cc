@@ -77,8 +77,7 @@ Task<Result<void>> settle_disk(Guest& guest) {
 Task<std::size_t> count_outside(Guest& guest) {
   auto until = Steady::now() + kCloseGrace;
   while (true) {
-    std::size_t count =
-        co_await guest.file_workers.run([] { return outside_connections(); });
+    std::size_t count = co_await guest.file_workers.run([] { return outside_connections(); });
     if (count == 0 || Steady::now() >= until) co_return count;
     co_await async::sleep_for(kCloseLook);
   }

@@ -28,14 +28,14 @@ struct Config {
   std::string domain = "atoll.localhost";
   std::uint32_t slot_first = 0;
   std::uint32_t slot_count = 256;
-  std::uint32_t ready_sandboxes = 4;            // started ahead, per template
-  bool base_template = true;                    // build `base` at first start
+  std::uint32_t ready_sandboxes = 4;       // started ahead, per template
+  bool base_template = true;               // build `base` at first start
   std::string default_isolation = "auto";  // of sandboxes for which nobody asks for another
-  bool microvm_emulation = false;               // allow the microvm tier without KVM
-  bool evict_paused = false;                    // memory of paused sandboxes goes to the host's swap
-  bool gateway = true;                          // all egress through atoll-gateway
-  std::string gateway_rules;                    // a file with the operator's rules; empty: none
-  std::uint32_t gateway_port = 7401;            // of this host, TCP and UDP; 0: any that is free
+  bool microvm_emulation = false;          // allow the microvm tier without KVM
+  bool evict_paused = false;               // memory of paused sandboxes goes to the host's swap
+  bool gateway = true;                     // all egress through atoll-gateway
+  std::string gateway_rules;               // a file with the operator's rules; empty: none
+  std::uint32_t gateway_port = 7401;       // of this host, TCP and UDP; 0: any that is free
 };
 
 // Reads `text` over `base`. Unknown keys and wrong types are refused with `name`:line and a suggestion.
