@@ -55,6 +55,21 @@ class BatchTest : public GuestFixture {
     EXPECT_EQ(answer.head.status, 200) << answer.body;
     return read(answer.body);
   }
+  // Posts a batch and leaves when the file `begun` is there.
+  void begin(const json::object& request) {
+    std::string body = json::serialize(request);
+    http::RequestHead head;
+    head.method = "POST";
+    head.target = "/batch";
+    head.authority = "guest";
+    head.has_body = true;
+    head.content_length = body.size();
+    auto exchange = await(client_->start(std::move(head)));
+    ASSERT_TRUE(exchange.ok());
+    ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
+    ASSERT_TRUE(eventually([&] { return fs::exists(path("begun")); }));
+    (*exchange)->close();
+  }
 };
 
 TEST_F(BatchTest, RunsStepsInTheirOrder) {
@@ -129,18 +144,7 @@ TEST_F(BatchTest, EndsWhenItsClientLeavesUnlessItHasAKey) {
          {{{"command", "touch " + path("begun") + "; until [ -e " + path("go") + " ]; do sleep 0.01; done"}},
           {{"command", "touch " + path("ended")}}}}};
     if (keyed) request["key"] = "k";
-    std::string body = json::serialize(request);
-    http::RequestHead head;
-    head.method = "POST";
-    head.target = "/batch";
-    head.authority = "guest";
-    head.has_body = true;
-    head.content_length = body.size();
-    auto exchange = await(client_->start(std::move(head)));
-    ASSERT_TRUE(exchange.ok());
-    ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
-    ASSERT_TRUE(eventually([&] { return fs::exists(path("begun")); }));
-    (*exchange)->close();
+    ASSERT_NO_FATAL_FAILURE(begin(request));
     if (keyed) write("go", "");
     ASSERT_TRUE(eventually([&] { return server_->guest().processes.alive().empty(); }));
     EXPECT_EQ(eventually([&] { return !keyed || fs::exists(path("ended")); }), true);
@@ -160,21 +164,6 @@ class BatchRecordTest : public BatchTest {
     end_server();
     records_ = left;
     serve(records_);
-  }
-  // Posts a batch and waits until the file `begun` is there. Its client stays.
-  void begin(const json::object& request) {
-    std::string body = json::serialize(request);
-    http::RequestHead head;
-    head.method = "POST";
-    head.target = "/batch";
-    head.authority = "guest";
-    head.has_body = true;
-    head.content_length = body.size();
-    auto exchange = await(client_->start(std::move(head)));
-    ASSERT_TRUE(exchange.ok());
-    ASSERT_TRUE(await((*exchange)->write_body(body)).ok());
-    ASSERT_TRUE(eventually([&] { return fs::exists(path("begun")); }));
-    (*exchange)->close();
   }
   std::string append(const std::string& word) { return "echo " + word + " >>" + path("count"); }
   // A step that has begun and does not end.

@@ -121,6 +121,17 @@ void Service::end_test(model::Tier tier, const Result<void>& outcome, const mode
   if (!outcome.ok()) obstacles_[tier] = outcome.error().message();
 }
 
+void take_back(const sys::Cgroups& cgroups, DiskPool& disks, SlotPool& slots, const std::string& sandbox,
+               std::uint32_t slot) {
+  Result<void> removed = cgroups.remove(sandbox, kStopBound);
+  if (!removed.ok()) {
+    log::warn("what a self-test left is not gone yet", {{"error", removed.error().message()}});
+    return;
+  }
+  disks.remove(sandbox);
+  slots.release(slot);
+}
+
 std::optional<std::string> recall_outcome(const std::string& path, const std::string& subject) {
   Result<std::string> head = head_of(subject);
   Result<std::string> kept = sys::read_file(path, kMaxOutcome);

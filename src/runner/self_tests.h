@@ -52,6 +52,11 @@ class SelfTests {
   std::thread thread_;
 };
 
+// Takes back what a test sandbox had. What still has processes keeps its slot and its disk until the next
+// runner sweeps it: nobody else may have them. Of the tier that says nothing.
+void take_back(const sys::Cgroups& cgroups, DiskPool& disks, SlotPool& slots, const std::string& sandbox,
+               std::uint32_t slot);
+
 // The outcome of a test, kept in the file `path`: valid for the same subject, until this machine boots again.
 // nullopt: there is none.
 std::optional<std::string> recall_outcome(const std::string& path, const std::string& subject);

@@ -291,7 +291,7 @@ class Instance:
         if self.interpreter:
             more = {"name": "code-interpreter-v1", "buildId": os.path.basename(self.interpreter), "memoryMB": 2048}
             api.expect((200, 201), "POST", "/v1/templates", {**body, **more, "poolSize": min(1, self.ready)})
-        # Whether machines work here is found out by waiting for one, for 18 s at most, before the runner serves.
+        # Whether machines work here is found out by waiting for one, for 18 s at most, beside what the runner serves.
         self.wait_whole(api, 90 if os.environ.get("ATOLL_TEST_MACHINE") else 20)
         return api
 

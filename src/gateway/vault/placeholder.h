@@ -64,8 +64,8 @@ class BodyResolver {
   std::unique_ptr<State> state_;
 };
 
-// Fails like resolve_head when `text` has something that looks like a placeholder of ours: for trailers and
-// what else is not resolved.
+// Fails like resolve_head when `text` has something that looks like a placeholder of ours: for what is not
+// resolved.
 Result<void> refuse_placeholders(std::string_view text, std::string_view where);
 
 }  // namespace atl::gateway::vault

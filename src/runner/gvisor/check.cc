@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "runner/names.h"
@@ -175,14 +174,7 @@ Result<void> self_test(const TestParts& parts) {
   std::uint32_t number = leases.slot.number;
   Result<void> result = start_and_connect(parts, leases);
   leases = {};
-  Result<void> removed = parts.cgroups.remove(kTestSandbox, kStopBound);
-  if (removed.ok()) {
-    parts.disks.remove(kTestSandbox);
-    parts.slots.release(number);
-  } else {
-    // Nobody else may have its slot while there are processes in it. Of the tier that says nothing.
-    log::warn("what a self-test left is not gone yet", {{"error", removed.error().message()}});
-  }
+  take_back(parts.cgroups, parts.disks, parts.slots, kTestSandbox, number);
   if (!result.ok()) return std::move(result).error().context("self-test");
   keep_outcome(parts.memory, parts.driver.runtime(), kStarts);
   return success();

@@ -60,25 +60,13 @@ Result<void> boot_one(const TestParts& parts, Leases& leases, Millis bound) {
   return parts.driver.stop({kTestSandbox, started.pid, started.pidfd.get()});
 }
 
-// What still has processes keeps its slot and its disk until the next runner sweeps it: nobody else may have
-// them. Of the tier that says nothing.
-void give_back(const TestParts& parts, std::uint32_t slot) {
-  Result<void> removed = parts.cgroups.remove(kTestSandbox, kStopBound);
-  if (!removed.ok()) {
-    log::warn("what a self-test left is not gone yet", {{"error", removed.error().message()}});
-    return;
-  }
-  parts.disks.remove(kTestSandbox);
-  parts.slots.release(slot);
-}
-
 Result<void> try_boot(const TestParts& parts, Millis bound) {
   Leases leases;
   TRY(leases.slot, parts.slots.lease(kSlotBound));
   std::uint32_t number = leases.slot.number;
   Result<void> result = boot_one(parts, leases, bound);
   leases = {};
-  give_back(parts, number);
+  take_back(parts.cgroups, parts.disks, parts.slots, kTestSandbox, number);
   return result;
 }
 
