@@ -381,6 +381,9 @@ TEST_F(GuestWatch, TellsChangesOfFiles) {
   EXPECT_THAT(until(live, "WRITE f"), ::testing::Contains("WRITE f"));
   upload("large", pattern(2 * kFileBuffer));
   auto seen = until(live, "WRITE large");
+  // KERNEL: inotify merges equal events only while they wait in its queue (inotify(7)), so one upload may be told as
+  // several writes, the rest of them after the first was read.
+  std::erase(seen, "WRITE f");
   EXPECT_THAT(seen, ::testing::ElementsAre("CREATE large", "WRITE large"));
   ::chmod(path("f").c_str(), 0600);
   fs::rename(path("f"), path("g"));
