@@ -381,7 +381,7 @@ TEST_F(GuestWatch, TellsChangesOfFiles) {
   EXPECT_THAT(until(live, "WRITE f"), ::testing::Contains("WRITE f"));
   upload("large", pattern(2 * kFileBuffer));
   auto seen = until(live, "WRITE large");
-  // KERNEL: inotify merges equal events only while they wait in its queue (inotify(7)), so one upload may be told as
+  // KERNEL: equal events are merged only while they wait in the queue (inotify(7)): one upload may be told as
   // several writes, the rest of them after the first was read.
   std::erase(seen, "WRITE f");
   EXPECT_THAT(seen, ::testing::ElementsAre("CREATE large", "WRITE large"));
