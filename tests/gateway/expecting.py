@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a check says that it has failed."""
+"""How a check says that it has failed, or that it cannot be made here."""
 
 
 class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
     pass
 
 

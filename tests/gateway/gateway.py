@@ -22,7 +22,7 @@ import tools  # noqa: E402
 import world as ground  # noqa: E402
 import rules  # noqa: E402
 import stand_ins  # noqa: E402
-from expecting import Failed, expect  # noqa: E402
+from expecting import Failed, Skipped, expect  # noqa: E402
 from matrix import Matrix  # noqa: E402
 from outside import GREETER_PORT  # noqa: E402
 from stage import ALL, Stage  # noqa: E402
@@ -280,9 +280,22 @@ def tools_reach_a_brokered_host_without_configuration(stage):
     make_credential(stage)
     sandbox = stage.sandbox("tools", denyOut=[ALL], allowOut=["api.example.com"])
     missing = tools.bring(sandbox)
-    expect(not missing, f"not installed here (tools/setup): {missing}")
-    wrong = tools.try_all(sandbox, stage.outside, "x-api-key", KEY)
+    expect(not missing, f"not installed here (tools/setup; npm ci in tests/gateway/clients): {missing}")
+    wrong = tools.try_all(tools.TOOLS, sandbox, stage.outside, "x-api-key", KEY)
     expect(not wrong, "\n".join(wrong))
+
+
+@check
+def java_reaches_a_brokered_host_without_configuration(stage):
+    make_credential(stage)
+    sandbox = stage.interpreter(denyOut=[ALL], allowOut=["api.example.com"])
+    try:
+        with open(tools.CLIENTS + "/Fetch.java", "rb") as file:
+            sandbox.write("/tmp/clients/Fetch.java", file.read())
+        wrong = tools.try_all(tools.JAVA_TOOLS, sandbox, stage.outside, "x-api-key", KEY)
+        expect(not wrong, "\n".join(wrong))
+    finally:
+        sandbox.kill()
 
 
 @check
@@ -517,6 +530,9 @@ def main():
                 one(stage)
                 passed += 1
                 print(f"ok    {one.__name__}", flush=True)
+            except Skipped as reason:
+                skipped += 1
+                print(f"SKIPPED {one.__name__}: {reason}", flush=True)
             except Exception as error:  # a check that cannot be made has failed
                 failed += 1
                 print(f"FAIL  {one.__name__}: {error}", flush=True)

@@ -8,7 +8,7 @@ import time
 
 import rules
 from api import ApiError
-from expecting import expect
+from expecting import Skipped, expect
 from instance import Instance
 from outside import Outside
 
@@ -55,6 +55,17 @@ class Stage:
         if self.options.tier != "container":
             fields["isolation"] = self.options.tier
         return self.api.create(timeout_s=900, request_timeout=120, **fields)
+
+    def interpreter(self, **network):
+        """A sandbox of code-interpreter-v1, which has more languages than `base`. There is no instance that keeps one ready."""
+        folder = os.environ.get("ATOLL_TEST_INTERPRETER")
+        if not folder:
+            raise Skipped("there is no template code-interpreter-v1: ./test builds it and says so in ATOLL_TEST_INTERPRETER")
+        self.instance.give_template(folder)
+        template = {"name": "code-interpreter-v1", "buildId": os.path.basename(folder), "memoryMB": 2048, "poolSize": 0}
+        template.update(public=True, user="user", workdir="/home/user")
+        self.api.expect((200, 201), "POST", "/v1/templates", template)
+        return self.create(template="code-interpreter-v1", network=network)
 
     def missing(self):
         """Why there can be no sandbox of the tier on this host now; None when there is one."""

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that people use, each fetching from a host to which the gateway adds a credential, with nothing set up for it.
 
-What the template has not is taken from the packages of this machine, which is of the same distribution.
+What the template has not is taken from the packages of this machine, which is of the same distribution; the program in Go is
+compiled here.
 """
 import io
 import os
+import platform
 import subprocess
 import tarfile
+import tempfile
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENTS = HERE + "/clients"
+GO_CACHE = HERE + "/../../build/go-cache"
 HOST, REFUSED = "api.example.com", "refused.example.org"
 # Of Debian; pure Python, but for wget. Of what they need themselves, each release has a part.
 NEEDED = ["wget", "python3-requests", "python3-httpx"]
@@ -30,6 +36,7 @@ TOOLS = [
     ("python requests", "user",
      "python3 -c \"import requests; print(requests.get('https://{host}/t', timeout=20).text)\"", "needle"),
     ("python httpx", "user", "python3 -c \"import httpx; print(httpx.get('https://{host}/t', timeout=20).text)\"", "needle"),
+    ("go", "user", "/tmp/clients/fetch https://{host}/t", "needle"),
     ("node fetch", "user", "node -e \"fetch('https://{host}/t').then(r => r.text()).then(console.log)\"", "needle"),
     ("node https", "user", "node -e \"require('https').get('https://{host}/t', r => r.pipe(process.stdout))\"", "needle"),
     (
@@ -48,12 +55,44 @@ TOOLS = [
         + APT + " install greeting 2>&1 && cat /usr/share/greeting/text", "hello from apt",
     ),
 ]  # fmt: skip
+# Releases of Node.js beside the template's, which the suite has installed from the npm registry: there are none for other machines.
+NODES = ("20", "24") if platform.machine() == "x86_64" else ()
+TOOLS += [
+    (f"node {release} fetch", "user",
+     f"/tmp/clients/node-{release} -e \"fetch('https://{{host}}/t').then(r => r.text()).then(console.log)\"", "needle")
+    for release in NODES
+]  # fmt: skip
+# In a sandbox that has a Java: of code-interpreter-v1.
+JAVA_TOOLS = [
+    (f"java, the {one} client", "user", f"java /tmp/clients/Fetch.java {one} https://{{host}}/t", "needle")
+    for one in ("new", "old")
+]
+
+
+def compile_go(folder):
+    """The program as one file that needs no library: also its resolver is Go's own. No file when there is no compiler."""
+    settings = {"CGO_ENABLED": "0", "GO111MODULE": "off", "GOTOOLCHAIN": "local", "GOCACHE": os.path.abspath(GO_CACHE)}
+    environment = {**os.environ, **settings}
+    command = ["go", "build", "-o", folder + "/fetch", CLIENTS + "/fetch.go"]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    except FileNotFoundError:
+        return
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
 
 
 def bring(sandbox):
-    """Puts the packages that the template has not into the sandbox; returns the names of those that are not here either."""
+    """Puts what the template has not into the sandbox; returns the names of what is not here either."""
     out, missing = io.BytesIO(), []
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
+        brought = {"fetch": folder + "/fetch", **{f"node-{one}": f"{CLIENTS}/node_modules/node-{one}/bin/node" for one in NODES}}
+        compile_go(folder)
+        for name, path in brought.items():
+            if os.path.exists(path):
+                tar.add(path, f"tmp/clients/{name}")
+            else:
+                missing.append(f"clients/{name}")
         for package in PACKAGES:
             listed = subprocess.run(["dpkg-query", "-L", package], capture_output=True, text=True)
             if listed.returncode != 0 and package in NEEDED:
@@ -69,10 +108,10 @@ def bring(sandbox):
     return missing
 
 
-def try_all(sandbox, outside, header, secret):
+def try_all(tools, sandbox, outside, header, secret):
     """[what is wrong]; each tool with the host that is allowed, and with one that is not."""
     wrong = []
-    for name, user, command, says in TOOLS:
+    for name, user, command, says in tools:
         mark = outside.mark()
         outcome = sandbox.run(command.replace("{host}", HOST), user=user, timeout=60)
         arrived = outside.since(mark, "http")
