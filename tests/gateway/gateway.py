@@ -17,6 +17,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
 
+import agents  # noqa: E402
 import hostile  # noqa: E402
 import tools  # noqa: E402
 import world as ground  # noqa: E402
@@ -503,6 +504,7 @@ def goes_on_after_the_gateway_was_killed(stage):
 
 CHECKS += rules.CHECKS
 CHECKS += stand_ins.CHECKS
+CHECKS += agents.CHECKS
 
 
 def main():

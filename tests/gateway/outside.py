@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 
+import scripted
 from packages import everything
 
 HOST_ADDRESS, GATE_ADDRESS = "11.0.0.1", "11.0.0.2"
@@ -94,40 +95,6 @@ REDIRECTS = {
 GO = threading.Event()  # somebody has heard the first half of a model's answer
 
 
-def events(*list, named=True):
-    return "".join((f"event: {one['type']}\n" if named else "") + f"data: {json.dumps(one)}\n\n" for one in list)
-
-
-def delta(text):
-    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-
-
-def chunk(text, reason=None):
-    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": reason}
-    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]}
-
-
-MESSAGE = {"id": "m", "type": "message", "role": "assistant", "model": "scripted", "content": [], "stop_reason": None,
-           "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
-ANTHROPIC = (
-    events(
-        {"type": "message_start", "message": MESSAGE},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        delta("What is far away "),
-    ),
-    events(
-        delta("comes near."),
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
-        {"type": "message_stop"},
-    ),
-)
-OPENAI = (
-    events(chunk("What is far away "), named=False),
-    events(chunk("comes near."), chunk("", "stop"), named=False) + "data: [DONE]\n\n",
-)
-
-
 class Web(http.server.BaseHTTPRequestHandler):
     """Answers with what it was asked, as JSON, and writes it down."""
 
@@ -151,8 +118,9 @@ class Web(http.server.BaseHTTPRequestHandler):
         tell(kind="http", **seen)
         if self.path == "/go":
             GO.set()
-        if self.path in ("/v1/messages", "/v1/chat/completions"):
-            self.stream_model()
+        script = scripted.answer(self.path.partition("?")[0], seen["body"])
+        if script:
+            self.stream_model(*script)
             return
         text = json.dumps(seen).encode()
         if self.path == "/websocket":
@@ -196,16 +164,16 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.wfile.write(bytes([first]) + size + payload)
         self.close_connection = True
 
-    def stream_model(self):
-        """A model with one answer, in the words of its maker. The second half waits until somebody has heard the first."""
-        GO.clear()
+    def stream_model(self, first, second, waits):
+        """An answer of a model, in two halves."""
+        if waits:
+            GO.clear()
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        first, second = ANTHROPIC if self.path == "/v1/messages" else OPENAI
         self.write_chunk(first)
-        if GO.wait(20):
+        if not waits or GO.wait(20):
             self.write_chunk(second)
             self.write_chunk("")
         else:
