@@ -166,12 +166,32 @@ Task<Result<Answer>> change_tenant(Services& services, Call& call) {
   co_return json_answer(200, tenant_json(tenant));
 }
 
+// Templates that were asked for and are not there yet.
+json::array builds_json(Services& services) {
+  json::array out;
+  for (const auto& build : services.catalog.missing_builds()) {
+    json::object item;
+    item["name"] = build.name;
+    bool failed = build.note && build.note->state == model::BuildNote::State::kFailed;
+    item["state"] = failed && !build.asked ? "failed" : build.note && !failed ? "building" : "waiting";
+    if (build.note) {
+      item["percent"] = build.note->percent;
+      item["text"] = build.note->text;
+      item["since"] = format_rfc3339(build.note->since);
+    }
+    if (failed) item["notBefore"] = format_rfc3339(build.note->not_before);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
 Task<Result<Answer>> templates(Services& services, Call& call) {
   json::array list;
   for (const auto& row : services.catalog.list(call.tenant()))
     list.push_back(template_json(services.catalog, row));
   json::object body;
   body["templates"] = std::move(list);
+  body["builds"] = builds_json(services);
   co_return json_answer(200, body);
 }
 
@@ -256,6 +276,7 @@ Task<Result<Answer>> status(Services& services, Call&) {
   out["sandboxes"] = std::move(counts);
   out["host"] = host_json(services, now);
   out["templates"] = services.catalog.all().size();
+  out["builds"] = builds_json(services);
   co_return json_answer(200, out);
 }
 

@@ -51,6 +51,9 @@ Result<std::vector<std::string>> decode_params(std::vector<std::string> params) 
 
 std::string_view retry_after(const Error& error) {
   int status = http_status(error.code());
+  // A build takes minutes, and nobody can say how many.
+  if (error.word() == "template_building") return "5";
+  if (error.word() == "template_build_failed") return "60";
   return status == 429 || status == 503 ? "1" : "";
 }
 

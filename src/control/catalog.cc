@@ -58,16 +58,33 @@ const model::Build* Catalog::build(const std::string& id) const {
   return found == builds_.end() ? nullptr : &found->second;
 }
 
+Error Catalog::absent(std::string_view reference) const {
+  if (first_use_ && FirstUse::knows(reference)) return first_use_->ask(std::string(reference));
+  return unknown_template(reference);
+}
+
 Result<Resolved> Catalog::resolve(const std::string& tenant, std::string_view reference) const {
   TRY(model::TemplateRef ref, model::parse_template_ref(reference));
   std::string name = ref.name_space.empty() ? ref.alias : ref.name_space + "/" + ref.alias;
   const model::Template* row = find(tenant, name);
-  if (!row) return unknown_template(reference);
+  if (!row) return absent(reference);
   auto tag = row->tags.find(ref.tag);
-  if (tag == row->tags.end()) return unknown_template(reference);
+  if (tag == row->tags.end()) return absent(reference);
   const model::Build* found = build(tag->second);
-  if (!found) return unknown_template(reference);
+  if (!found) return absent(reference);
   return Resolved{*row, *found, std::string(), {}, model::Tier::kContainer};
+}
+
+std::vector<FirstUse::Build> Catalog::missing_builds() const {
+  std::vector<FirstUse::Build> out;
+  if (first_use_) out = first_use_->builds();
+  // What was built by hand meanwhile is not missing, whatever a note says.
+  std::erase_if(out, [&](const FirstUse::Build& build) {
+    return std::any_of(templates_.begin(), templates_.end(), [&](const auto& entry) {
+      return entry.second.is_public && entry.second.alias == build.name;
+    });
+  });
+  return out;
 }
 
 std::vector<model::Template> Catalog::list(const std::string& tenant) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "control/first_use.h"
 #include "model/record.h"
 #include "store/database.h"
 
@@ -32,11 +33,15 @@ class Catalog {
   Catalog(store::Database& db, Clock& clock, std::string templates_dir)
       : db_(db), clock_(clock), templates_dir_(std::move(templates_dir)) {}
   Result<void> load();  // blocking, once at start
+  // From now on resolve() asks for the build of templates that Atoll knows and does not have.
+  void build_at_first_use(FirstUse first_use) { first_use_ = std::move(first_use); }
+  // Builds that were asked for and have not succeeded.
+  std::vector<FirstUse::Build> missing_builds() const;
   // Called after each change of templates or tags; the pool follows it.
   void on_change(std::function<void()> call) { changed_ = std::move(call); }
 
-  // By name, name:tag or template id. kNotFound for what `tenant` may not use, the same as for what does not
-  // exist.
+  // By name, name:tag or template id, for a sandbox. kNotFound for what `tenant` may not use, the same as for
+  // what does not exist; kUnavailable for what is being built because of this.
   Result<Resolved> resolve(const std::string& tenant, std::string_view reference) const;
   const model::Template* find(const std::string& tenant, std::string_view name_or_id) const;
   const model::Build* build(const std::string& id) const;
@@ -66,12 +71,14 @@ class Catalog {
  private:
   static constexpr std::size_t kMaxTemplates = 10'000;
   static constexpr std::size_t kMaxTags = 100;
+  Error absent(std::string_view reference) const;
   Task<Result<void>> publish(model::Template row, model::Build build);
   Result<void> check_files(const std::string& build) const;
 
   store::Database& db_;
   Clock& clock_;
   std::string templates_dir_;
+  std::optional<FirstUse> first_use_;
   std::function<void()> changed_ = [] {};
   std::map<std::string, model::Template> templates_;
   std::map<std::string, model::Build> builds_;

@@ -3,7 +3,7 @@
 """The command, as a person and a script use it, on an instance of its own: `atoll up` to `atoll down`.
 
 Goal: each subcommand does what its --help says, exit codes can be trusted, and killing any daemon loses nothing.
-Method: the real command and daemons; own folders, a free port, slots 3400 to 3499, instances `cli` and `cli2`.
+Method: the real command and daemons; own folders, a free port, slots 3400 to 3499, instances `cli`, `cli2` and `cli3`.
 """
 import json
 import os
@@ -17,12 +17,13 @@ import tempfile
 import time
 import urllib.request
 
+import cli_first_use
 import cli_isolation
 import cli_map
 from cli_sleep import sleeps_without_work
 from cli_world import ATOLL, Terminal, World, wait_for
 
-TESTS = [*cli_isolation.TESTS, *cli_map.TESTS, sleeps_without_work]
+TESTS = [*cli_isolation.TESTS, *cli_map.TESTS, sleeps_without_work, *cli_first_use.TESTS]
 
 
 def test(function):
@@ -563,7 +564,6 @@ def main():
     if os.geteuid() != 0:
         print("SKIPPED everything: needs root\n0 passed, 0 failed, 1 skipped")
         return 0
-    wanted = sys.argv[1:]
     folder = tempfile.mkdtemp(prefix="atoll-cli-")
     world = World(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -576,7 +576,7 @@ def main():
             return 0
         for function in TESTS:
             name = function.__name__
-            if wanted and name not in wanted:
+            if sys.argv[1:] and name not in sys.argv[1:]:
                 continue
             began = time.monotonic()
             try:

@@ -35,6 +35,7 @@ class World:
 
     def __init__(self, folder):
         self.folder = folder
+        self.program = ATOLL
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("E2B_", "ATOLL_", "SUDO_"))}
         self.environment.update(HOME=folder + "/home", PATH=os.environ.get("PATH", ""), TERM="xterm")
         os.makedirs(folder + "/home")
@@ -45,7 +46,7 @@ class World:
 
     def run(self, *words, stdin=None, **more):
         feed = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-        return subprocess.run([ATOLL, *words], capture_output=True, env=self.environment, timeout=120, **feed, **more)
+        return subprocess.run([self.program, *words], capture_output=True, env=self.environment, timeout=120, **feed, **more)
 
     def ok(self, *words, **more):
         done = self.run(*words, **more)
@@ -55,7 +56,7 @@ class World:
 
     def spawn(self, *words, **more):
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        return subprocess.Popen([ATOLL, *words], env=self.environment, **more)
+        return subprocess.Popen([self.program, *words], env=self.environment, **more)
 
     def sandboxes(self):
         return self.ok("ps", "-q").split()

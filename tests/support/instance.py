@@ -204,6 +204,7 @@ class Instance:
             str(self.ready),
             "--default-isolation",
             self.default_isolation,
+            "--first-use",
             *(["--gateway"] if self.has_gateway() else []),
         ]
 

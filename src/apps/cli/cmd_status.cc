@@ -12,6 +12,7 @@
 #include "apps/cli/output.h"
 #include "apps/cli/parse.h"
 #include "apps/cli/registry.h"
+#include "apps/cli/template_build.h"
 #include "base/text.h"
 
 namespace atl::cli {
@@ -78,6 +79,7 @@ std::string service_lines(const json::value& status) {
                                        number_at(counts, "running"), number_at(counts, "ready"),
                                        number_at(counts, "ending"), number_at(counts, "limit")));
   out += line("templates", fmt::format("{}", number_at(status, "templates")));
+  for (const std::string& build : build_lines(status)) out += line("", build);
   return out;
 }
 

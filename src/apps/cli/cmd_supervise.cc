@@ -24,7 +24,8 @@ Result<int> run_supervisor(const MachineOptions& machine, const Globals& globals
   told.slot_first = config.slot_first;
   told.slot_count = config.slot_count;
   told.flags = config_flags(config);
-  TRY_VOID(supervise({config.run_dir, std::move(told), std::move(daemons)}));
+  TRY(std::optional<ErrandSpec> errand, errand_spec(config));
+  TRY_VOID(supervise({config.run_dir, std::move(told), std::move(daemons), std::move(errand)}));
   return kExitOk;
 }
 

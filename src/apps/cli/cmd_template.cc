@@ -38,17 +38,17 @@ std::string alias_of(const json::value& row) {
   return named ? std::string(names->as_array().front().as_string()) : text_at(row, "templateID");
 }
 
-Task<Result<json::array>> fetch_templates(std::shared_ptr<ApiClient> api) {
-  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/templates"));
+Result<json::array> rows_of(const ApiReply& reply) {
   const json::value* rows = find_at(reply.body, "templates");
   if (rows == nullptr || !rows->is_array())
-    co_return make_error(Code::kCorrupt, "GET /v1/templates: no templates in the answer");
-  co_return rows->as_array();
+    return make_error(Code::kCorrupt, "GET /v1/templates: no templates in the answer");
+  return rows->as_array();
 }
 
 Task<Result<int>> list(Session& session, const Options& options, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(json::array rows, co_await fetch_templates(api));
+  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/templates"));
+  CO_TRY(json::array rows, rows_of(reply));
   if (globals.json) {
     print_json(rows);
     co_return kExitOk;
@@ -67,12 +67,14 @@ Task<Result<int>> list(Session& session, const Options& options, const Globals& 
                printable(text_at(row, "buildID")), printable(text_at(row, "updatedAt"))});
   }
   if (!options.quiet) print_table(table);
+  for (const std::string& line : build_lines(reply.body)) print_note(line);
   co_return kExitOk;
 }
 
 Task<Result<int>> remove(Session& session, const Options& options, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(json::array rows, co_await fetch_templates(api));
+  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/templates"));
+  CO_TRY(json::array rows, rows_of(reply));
   for (const json::value& row : rows) {
     std::string id = text_at(row, "templateID");
     if (id != options.name && alias_of(row) != options.name) continue;

@@ -96,6 +96,7 @@ const std::map<std::string, Key>& keys() {
       {"slots.count", number_key(&Config::slot_count)},
       {"pool.ready", number_key(&Config::ready_sandboxes)},
       {"templates.base", flag_key(&Config::base_template)},
+      {"templates.first_use", flag_key(&Config::first_use)},
       {"microvm.emulation", flag_key(&Config::microvm_emulation)},
       {"pause.evict", flag_key(&Config::evict_paused)},
       {"gateway.enabled", flag_key(&Config::gateway)},

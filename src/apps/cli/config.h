@@ -30,6 +30,7 @@ struct Config {
   std::uint32_t slot_count = 256;
   std::uint32_t ready_sandboxes = 4;       // started ahead, per template
   bool base_template = true;               // build `base` at first start
+  bool first_use = true;                   // build code-interpreter-v1 when it is first asked for
   std::string default_isolation = "auto";  // of sandboxes for which nobody asks for another
   bool microvm_emulation = false;          // allow the microvm tier without KVM
   bool evict_paused = false;               // memory of paused sandboxes goes to the host's swap

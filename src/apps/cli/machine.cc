@@ -14,6 +14,8 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/cli/target.h"
+#include "model/first_use.h"
+#include "model/known_templates.h"
 #include "net/tcp.h"
 #include "sys/files.h"
 
@@ -118,6 +120,10 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
                "where KVM does not work, emulate the processors of the microvm tier");
   app.add_flag("--evict-paused", options.evict_paused,
                "take the memory of paused sandboxes to the host's swap");
+  auto* builds = app.add_flag("--first-use", options.first_use,
+                              "build code-interpreter-v1 when it is first asked for (the default)");
+  app.add_flag("--no-first-use", options.no_first_use, "build templates only by 'atoll template build'")
+      ->excludes(builds);
   auto* on = app.add_flag("--gateway", options.gateway,
                           "send everything that leaves sandboxes through atoll-gateway (the default)");
   app.add_flag("--no-gateway", options.no_gateway, "let sandboxes out directly, by address rules alone")
@@ -152,6 +158,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.microvm_emulation) config.microvm_emulation = true;
   if (options.evict_paused) config.evict_paused = true;
   if (options.gateway || options.no_gateway) config.gateway = options.gateway;
+  if (options.first_use || options.no_first_use) config.first_use = options.first_use;
   if (!options.gateway_rules.empty()) config.gateway_rules = options.gateway_rules;
   if (options.gateway_port >= 0) config.gateway_port = static_cast<std::uint32_t>(options.gateway_port);
   TRY_VOID(check_config(config));
@@ -184,6 +191,7 @@ std::vector<std::string> config_flags(const Config& config) {
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
   if (config.evict_paused) flags.push_back("--evict-paused");
   flags.push_back(config.gateway ? "--gateway" : "--no-gateway");
+  flags.push_back(config.first_use ? "--first-use" : "--no-first-use");
   if (!config.gateway_rules.empty()) flags.insert(flags.end(), {"--gateway-rules", config.gateway_rules});
   flags.insert(flags.end(), {"--gateway-port", fmt::format("{}", config.gateway_port)});
   return flags;
@@ -202,7 +210,9 @@ Result<Config> config_of_flags(const std::vector<std::string>& flags) {
   } catch (const CLI::Error& failure) {
     return make_error(Code::kCorrupt, "flags that are not ours: {}", failure.what());
   }
-  options.no_gateway = !options.gateway;  // an older version said so by saying nothing
+  // An older version said so by saying nothing.
+  options.no_gateway = !options.gateway;
+  options.no_first_use = !options.first_use;
   return resolve_config(options, globals);
 }
 
@@ -236,6 +246,8 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--slot-count", running.slot_count, asked.slot_count);
   compare("--default-isolation", running.default_isolation, asked.default_isolation);
   if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "--no-gateway");
+  if (running.first_use != asked.first_use)
+    differ.push_back(running.first_use ? "--first-use" : "--no-first-use");
   compare("--gateway-rules", running.gateway_rules, asked.gateway_rules);
   return differ;
 }
@@ -286,10 +298,24 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                        config.default_isolation};
   for (const std::string& address : config.listen)
     control.arguments.insert(control.arguments.end(), {"--listen", address});
+  if (config.first_use) control.arguments.push_back("--first-use");
   if (!config.gateway) return std::vector<DaemonSpec>{std::move(runner), std::move(control)};
   control.arguments.push_back("--gateway");
   TRY(DaemonSpec gateway, gateway_spec(config));
   return std::vector<DaemonSpec>{std::move(runner), std::move(gateway), std::move(control)};
+}
+
+Result<std::optional<ErrandSpec>> errand_spec(const Config& config) {
+  if (!config.first_use) return std::optional<ErrandSpec>();
+  ErrandSpec errand;
+  errand.name = "builder";
+  TRY(errand.program, find_daemon("atoll"));
+  errand.arguments.emplace_back("build-wanted");
+  for (std::string& flag : config_flags(config)) errand.arguments.push_back(std::move(flag));
+  errand.log_path = config.data_dir + "/log/builder.log";
+  errand.folder = fmt::format("{}/control/{}", config.data_dir, model::kWantedFolder);
+  for (std::string_view name : model::kFirstUseTemplates) errand.names.emplace_back(name);
+  return std::optional<ErrandSpec>(std::move(errand));
 }
 
 Result<void> choose_ports(Config& config) {

@@ -21,7 +21,8 @@ struct MachineOptions {
   int slot_first = -1, slot_count = -1, ready = -1;
   bool microvm_emulation = false;
   bool evict_paused = false;
-  bool gateway = false, no_gateway = false;  // neither: as configured
+  bool gateway = false, no_gateway = false;      // neither: as configured
+  bool first_use = false, no_first_use = false;  // the same
   int gateway_port = -1;
 };
 // Declares --config, --data-dir and --run-dir, and with kAll what else is in the configuration.
@@ -43,6 +44,8 @@ void recall_folders(MachineOptions& options, const std::string& instance);
 // The daemons of one instance in the order of starting, with their flags and logs. kNotFound when a program
 // is missing.
 Result<std::vector<DaemonSpec>> daemon_specs(const Config& config);
+// What builds templates that are first asked for; none where the configuration says so.
+Result<std::optional<ErrandSpec>> errand_spec(const Config& config);
 
 // Replaces port 0 by a free one, so that the daemons keep it through restarts.
 Result<void> choose_ports(Config& config);

@@ -69,6 +69,17 @@ TEST(ConfigFlags, OfAnOlderVersionHaveNoGateway) {
   EXPECT_TRUE(now->gateway);
 }
 
+TEST(ConfigFlags, OfAnOlderVersionBuildNothingAtFirstUse) {
+  EXPECT_TRUE(Config().first_use);
+  auto running = config_of_flags({"--no-config", "--gateway"});
+  ASSERT_TRUE(running.ok());
+  EXPECT_FALSE(running->first_use);
+  auto now = config_of_flags(config_flags(Config()));
+  ASSERT_TRUE(now.ok());
+  EXPECT_TRUE(now->first_use);
+  EXPECT_THAT(settings_that_differ(*running, Config()), Contains("--no-first-use"));
+}
+
 // The supervisor gets the configuration as flags: they must give exactly the same again.
 TEST(ConfigFlags, GiveTheSameConfiguration) {
   Config config;
@@ -83,6 +94,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.microvm_emulation = true;
   config.evict_paused = true;
   config.gateway = false;
+  config.first_use = false;
   config.gateway_port = 7499;
   config.gateway_rules = "/etc/atoll/rules.json";
   config.slot_count = 9;
@@ -113,6 +125,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_TRUE(again->microvm_emulation);
   EXPECT_TRUE(again->evict_paused);
   EXPECT_FALSE(again->gateway);
+  EXPECT_FALSE(again->first_use);
   EXPECT_EQ(again->gateway_port, 7499u);
   EXPECT_EQ(again->gateway_rules, config.gateway_rules);
   EXPECT_EQ(again->slot_count, config.slot_count);

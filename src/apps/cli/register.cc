@@ -37,6 +37,7 @@ void register_all(Commands& commands) {
   register_completion(commands);
   register_supervise(commands);
   register_daemon(commands);
+  register_build_wanted(commands);
 }
 
 }  // namespace atl::cli

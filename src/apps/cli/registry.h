@@ -38,8 +38,9 @@ void register_tenant(Commands& commands);
 void register_ca(Commands& commands);
 void register_version(Commands& commands);
 void register_completion(Commands& commands);
-void register_supervise(Commands& commands);  // hidden: what `atoll up` starts
-void register_daemon(Commands& commands);     // hidden: what the systemd units start
+void register_supervise(Commands& commands);     // hidden: what `atoll up` starts
+void register_build_wanted(Commands& commands);  // hidden: what the supervisor starts
+void register_daemon(Commands& commands);        // hidden: what the systemd units start
 
 // Prepares `attach` for -t: kInvalid when standard input is no terminal.
 Result<void> want_terminal(bool wanted, AttachOptions& attach);

@@ -5,8 +5,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +32,8 @@ constexpr Steady::duration kReadyLimit =
     std::chrono::seconds(15);        // after it the next daemon starts all the same
 constexpr Millis kTick(200);         // while something is due
 constexpr Millis kIdleTick(10'000);  // log sizes are looked at
+// From the end of an errand to the next one, however often it is asked for.
+constexpr Steady::duration kErrandPause = std::chrono::seconds(1);
 
 struct Daemon {
   DaemonSpec spec;
@@ -56,10 +60,92 @@ bool is_listening(const std::string& path) {
   return false;
 }
 
+// The process that runs an errand, when one does, and what says that one is asked for.
+class Errand {
+ public:
+  explicit Errand(ErrandSpec spec) : spec_(std::move(spec)) {}
+
+  const ErrandSpec& spec() const { return spec_; }
+  const ProcessId& process() const { return process_; }
+  WallTime since() const { return since_; }
+  bool running() const { return static_cast<bool>(pidfd_); }
+
+  void adopt(const DaemonState& state, sys::Fd pidfd) {
+    process_ = state.process;
+    since_ = state.since;
+    pidfd_ = std::move(pidfd);
+  }
+
+  // True when it was started now.
+  bool start_if_asked_for() {
+    watch();
+    if (running() || Steady::now() < start_at_ || !asked_for()) return false;
+    auto id = spawn_process({spec_.program, spec_.arguments, "", spec_.log_path});
+    auto pidfd = id.ok() ? sys::open_same_process(id->pid, id->start_ticks) : Result<sys::Fd>(id.error());
+    start_at_ = Steady::now() + kErrandPause;
+    if (!pidfd.ok()) {
+      log::error("errand did not start", {{"errand", spec_.name}, {"why", pidfd.error().message()}});
+      return false;
+    }
+    process_ = *id;
+    pidfd_ = std::move(*pidfd);
+    since_ = system_clock().now();
+    log::info("errand started", {{"errand", spec_.name}, {"pid", process_.pid}});
+    return true;
+  }
+
+  // True when it has ended now.
+  bool take_end() {
+    if (!running() || !sys::wait_for_end(pidfd_.get(), Millis(0))) return false;
+    pidfd_.reset();
+    process_ = {};
+    start_at_ = Steady::now() + kErrandPause;
+    return true;
+  }
+
+  void stop() {
+    if (running()) end_process(pidfd_, kStopGrace);
+    take_end();
+  }
+
+  // How long a wait may be at most.
+  Millis patience() const { return !watch_ || (!running() && asked_for()) ? kTick : kIdleTick; }
+
+  void add_to(std::vector<pollfd>& items) const {
+    if (running()) items.push_back({pidfd_.get(), POLLIN, 0});
+    if (watch_) items.push_back({watch_.get(), POLLIN, 0});
+  }
+
+ private:
+  bool asked_for() const {
+    return std::any_of(spec_.names.begin(), spec_.names.end(),
+                       [&](const std::string& name) { return is_asked_for(spec_.folder, name); });
+  }
+
+  // The folder is made by a daemon, and watched from when it is there. What the watch says is not looked at:
+  // it only wakes.
+  void watch() {
+    char events[4096];
+    if (!watch_) {
+      sys::Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+      unsigned mask = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW;
+      if (fd && ::inotify_add_watch(fd.get(), spec_.folder.c_str(), mask) >= 0) watch_ = std::move(fd);
+    }
+    while (watch_ && ::read(watch_.get(), events, sizeof events) > 0) {}
+  }
+
+  ErrandSpec spec_;
+  ProcessId process_;
+  sys::Fd pidfd_, watch_;
+  WallTime since_;
+  Steady::time_point start_at_;
+};
+
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorOptions& options) : run_dir_(options.run_dir), told_(options.told) {
     for (const DaemonSpec& spec : options.daemons) daemons_.emplace_back().spec = spec;
+    if (options.errand) errand_.emplace(*options.errand);
   }
 
   Result<void> run() {
@@ -73,6 +159,7 @@ class Supervisor {
     log::info("supervisor started", {{"pid", ::getpid()}});
     while (!stopping_) {
       start_due();
+      if (errand_ && errand_->start_if_asked_for()) publish();
       wait_for_events();
     }
     stop_all();
@@ -108,9 +195,14 @@ class Supervisor {
     for (const DaemonState& state : old->daemons) {
       auto daemon = std::find_if(daemons_.begin(), daemons_.end(),
                                  [&](const Daemon& d) { return d.spec.name == state.name; });
-      if (daemon == daemons_.end() || state.process.pid <= 0) continue;
+      bool is_errand = errand_ && errand_->spec().name == state.name;
+      if ((daemon == daemons_.end() && !is_errand) || state.process.pid <= 0) continue;
       auto pidfd = sys::open_same_process(state.process.pid, state.process.start_ticks);
       if (!pidfd.ok()) continue;
+      if (is_errand) {
+        errand_->adopt(state, std::move(*pidfd));
+        continue;
+      }
       daemon->process = state.process;
       daemon->pidfd = std::move(*pidfd);
       daemon->restarts = state.restarts;
@@ -165,8 +257,12 @@ class Supervisor {
                                                           Steady::now() - daemon.started > kReadyLimit));
       all_up = all_up && settled;
     }
-    int limit = static_cast<int>((all_up ? kIdleTick : kTick).count());
-    ::poll(items.data(), items.size(), limit);
+    Millis limit = all_up ? kIdleTick : kTick;
+    if (errand_) {
+      errand_->add_to(items);
+      limit = std::min(limit, errand_->patience());
+    }
+    ::poll(items.data(), items.size(), static_cast<int>(limit.count()));
     read_signals();
     for (Daemon& daemon : daemons_) {
       if (!daemon.running() || !sys::wait_for_end(daemon.pidfd.get(), Millis(0))) continue;
@@ -175,6 +271,7 @@ class Supervisor {
         log::error("daemon died, it is started again", {{"daemon", daemon.spec.name}, {"pid", pid}});
       died(daemon);
     }
+    if (errand_ && errand_->take_end()) publish();
     reap();
     rotate_logs();
   }
@@ -198,6 +295,7 @@ class Supervisor {
   }
 
   void stop_all() {
+    if (errand_) errand_->stop();
     for (auto daemon = daemons_.rbegin(); daemon != daemons_.rend(); ++daemon) {
       if (daemon->running()) end_process(daemon->pidfd, kStopGrace);
       log::info("daemon stopped", {{"daemon", daemon->spec.name}});
@@ -219,6 +317,7 @@ class Supervisor {
       auto rotated = rotate_log(daemon.spec.log_path);
       if (!rotated.ok()) log::warn("cannot rotate a log", {{"why", rotated.error().message()}});
     }
+    if (errand_) (void)rotate_log(errand_->spec().log_path).ok();
   }
 
   void publish() {
@@ -227,6 +326,8 @@ class Supervisor {
     for (const Daemon& daemon : daemons_) {
       state.daemons.push_back({daemon.spec.name, daemon.process, daemon.restarts, daemon.since});
     }
+    if (errand_ && errand_->running())
+      state.daemons.push_back({errand_->spec().name, errand_->process(), 0, errand_->since()});
     auto written = sys::replace_file(supervisor_state_path(run_dir_), state_json(state), 0644);
     if (!written.ok()) log::warn("cannot write the state file", {{"why", written.error().message()}});
   }
@@ -234,6 +335,7 @@ class Supervisor {
   std::string run_dir_;
   SupervisorState told_;
   std::vector<Daemon> daemons_;
+  std::optional<Errand> errand_;
   sys::Fd lock_;
   sys::Fd signals_;
   bool stopping_ = false;
@@ -241,6 +343,13 @@ class Supervisor {
 };
 
 }  // namespace
+
+bool is_asked_for(const std::string& folder, const std::string& name) {
+  auto opened = sys::open_file(folder, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+  struct stat info{};
+  return opened.ok() && ::fstatat(opened->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(info.st_mode);
+}
 
 Result<void> supervise(const SupervisorOptions& options) { return Supervisor(options).run(); }
 

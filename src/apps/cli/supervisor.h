@@ -9,6 +9,7 @@
 
 #include <signal.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,19 @@ struct DaemonSpec {
   std::string ready_socket;  // the next daemon starts once this unix socket takes connections; empty: at once
   std::string log_path;
 };
+
+// Work that somebody asks for by a file with one of these names in `folder`; nobody reads what is in it. The
+// program does it, takes the file away, and ends.
+struct ErrandSpec {
+  std::string name;  // "builder"
+  std::string program;
+  std::vector<std::string> arguments;
+  std::string log_path;
+  std::string folder;  // may belong to an unprivileged user
+  std::vector<std::string> names;
+};
+// Whether `folder` is a folder and has a plain file `name`. Follows no link.
+bool is_asked_for(const std::string& folder, const std::string& name);
 
 // What the supervisor tells the world, as a file of JSON in the run directory.
 struct DaemonState {
@@ -59,6 +73,7 @@ struct SupervisorOptions {
   std::string run_dir;
   SupervisorState told;             // what is only told on in the state: addresses, slots, flags
   std::vector<DaemonSpec> daemons;  // in the order of starting
+  std::optional<ErrandSpec> errand = std::nullopt;
 };
 // Runs until told to stop. kConflict when another supervisor holds the run directory.
 Result<void> supervise(const SupervisorOptions& options);

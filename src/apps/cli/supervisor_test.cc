@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cli/supervisor.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +147,51 @@ TEST_F(Supervising, RestartsAdoptsAndStops) {
   EXPECT_EQ(status, 0);
   EXPECT_FALSE(is_running(running));
   EXPECT_FALSE(load_state(directory_).ok());
+}
+
+// The folder is there only later, as it is when a daemon makes it.
+TEST_F(Supervising, RunsAnErrandForAFileAndOneAtATime) {
+  std::string folder = path("wanted"), runs = path("runs"), go = path("go");
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  SupervisorOptions options{
+      directory_, {}, {{"sleeper", "/bin/sleep", {"1000"}, "", "", path("sleeper.log")}}};
+  ErrandSpec errand{"builder", "/bin/sh", {}, path("builder.log"), folder, {"known"}};
+  errand.arguments = {"-c", "echo ran >>" + runs + "; read line <" + go + "; rm -f " + folder + "/known"};
+  options.errand = errand;
+  pid_t first = supervise_in_child(options);
+  auto errand_of = [](const SupervisorState& state) {
+    return state.daemons.size() > 1 ? state.daemons[1].process : ProcessId{};
+  };
+  ASSERT_TRUE(wait_for_state(directory_,
+                             [](const SupervisorState& state) { return state.daemons[0].process.pid > 0; }));
+  std::filesystem::create_directory(folder);
+  ASSERT_TRUE(sys::replace_file(folder + "/other", "", 0600).ok());
+  ASSERT_TRUE(sys::replace_file(folder + "/known", "", 0600).ok());
+  ASSERT_TRUE(
+      wait_for_state(directory_, [&](const SupervisorState& state) { return errand_of(state).pid > 0; }));
+  ProcessId running = errand_of(*load_state(directory_));
+
+  // A supervisor that comes after a kill takes it over.
+  ::kill(first, SIGKILL);
+  ::waitpid(first, nullptr, 0);
+  pid_t second = supervise_in_child(options);
+  ASSERT_TRUE(
+      wait_for_state(directory_, [&](const SupervisorState& state) { return state.process.pid == second; }));
+  EXPECT_EQ(errand_of(*load_state(directory_)), running);
+  sys::Fd gate(::open(go.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(gate.get(), "\n", 1), 1);
+  ASSERT_TRUE(
+      wait_for_state(directory_, [&](const SupervisorState& state) { return errand_of(state).pid == 0; }));
+  EXPECT_EQ(sys::read_file(runs, 1000).value(), "ran\n");
+
+  // One that runs ends with the supervisor.
+  ASSERT_TRUE(sys::replace_file(folder + "/known", "", 0600).ok());
+  ASSERT_TRUE(
+      wait_for_state(directory_, [&](const SupervisorState& state) { return errand_of(state).pid > 0; }));
+  running = errand_of(*load_state(directory_));
+  ::kill(second, kStopAll);
+  ::waitpid(second, nullptr, 0);
+  EXPECT_FALSE(is_running(running));
 }
 
 TEST_F(Supervising, ASecondSupervisorIsRefused) {

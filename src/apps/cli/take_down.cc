@@ -188,6 +188,7 @@ class TakeDown {
       return;
     }
     if (runner) report_.stopped_daemons.push_back("runner");
+    end("builder");
     end("gateway");
     end("runner");
     auto own = sys::open_same_process(own_runner_.pid, own_runner_.start_ticks);

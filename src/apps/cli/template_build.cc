@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,9 +36,12 @@ Result<Builder> start_builder(const std::string& program, const std::vector<std:
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "make a pipe");
   sys::Fd read_end(ends[0]), write_end(ends[1]);
-  pid_t child = ::fork();
+  pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) return Error::from_errno(errno, "fork " + program);
   if (child == 0) {
+    // A build that nobody hears of any more ends; one that was killed is begun anew.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
     ::signal(SIGPIPE, SIG_DFL);
     ::dup2(write_end.get(), STDOUT_FILENO);
     ::dup2(log.get(), STDERR_FILENO);
@@ -91,6 +95,24 @@ Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const
   if (outcome) return std::move(*outcome);
   return make_error(Code::kInternal, "the template builder ended without a result (wait status {})", status)
       .with_hint("see " + log_path);
+}
+
+std::vector<std::string> build_lines(const json::value& answer) {
+  std::vector<std::string> lines;
+  const json::value* builds = find_at(answer, "builds");
+  if (builds == nullptr || !builds->is_array()) return lines;
+  for (const json::value& build : builds->as_array()) {
+    std::string name = printable(text_at(build, "name")), text = printable(text_at(build, "text"));
+    std::string state = text_at(build, "state");
+    if (state == "building")
+      lines.push_back(fmt::format("{} is being built: {} % ({})", name, number_at(build, "percent"), text));
+    else if (state == "failed")
+      lines.push_back(fmt::format("{} could not be built: {}; who asks after {} has it tried again", name,
+                                  text, printable(text_at(build, "notBefore"))));
+    else
+      lines.push_back(fmt::format("{} is asked for, and its build has not begun", name));
+  }
+  return lines;
 }
 
 Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,

@@ -27,6 +27,9 @@ using OnProgress = std::function<void(int percent, const std::string& text)>;
 Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path,
                                 const OnProgress& on_progress);
 
+// What an answer of control says of templates that were asked for and are not there yet, a sentence each.
+std::vector<std::string> build_lines(const json::value& answer);
+
 struct Registration {
   std::string name;
   std::string user, workdir;  // empty: control's defaults

@@ -85,6 +85,10 @@ Result<void> Daemon::open_store() {
   TRY_VOID(identity_->bootstrap(directory + "/bootstrap.key"));
   catalog_ = std::make_unique<control::Catalog>(*db_, system_clock(), options_.templates_dir());
   TRY_VOID(catalog_->load());
+  if (options_.first_use) {
+    TRY(control::FirstUse first_use, control::FirstUse::open(options_.data_dir, system_clock()));
+    catalog_->build_at_first_use(std::move(first_use));
+  }
   auto connect = [path = options_.runner_socket()] { return net::connect_seqpacket(path); };
   if (options_.gateway == Gateway::kYes) {
     options_.service.connect_gateway = [path = options_.gateway_socket()] {

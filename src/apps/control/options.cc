@@ -41,6 +41,8 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->capture_default_str();
   app.add_flag("--gateway", raw.gateway,
                "Tell atoll-gateway (RUN-DIR/gateway.sock) of sandboxes: nothing leaves without it");
+  app.add_flag("--first-use", options.first_use,
+               "Have code-interpreter-v1 built when it is first asked for ('atoll build-wanted' builds it)");
   app.add_option("--pool-size", options.service.pool_size, "Sandboxes kept ready per template")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();

@@ -21,8 +21,9 @@ struct Options {
   std::vector<net::Endpoint> listen;
   std::string domain;  // with the port, as clients see it
   Plain plain = Plain::kLoopback;
-  std::string user = "atoll";  // to become when started as root; empty: stay
+  std::string user = "atoll";      // to become when started as root; empty: stay
   Gateway gateway = Gateway::kNo;  // whether atoll-gateway runs beside it
+  bool first_use = false;          // templates that Atoll knows are built when they are first asked for
   // How often the host may be promised: the sum of all sandboxes' limits over what there is. What is really
   // left is looked at before every start (control/room.h).
   struct Overcommit {

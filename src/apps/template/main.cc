@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // atoll-template: makes template builds. `atoll up` and `atoll template` start it; it can be used by hand.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "sys/files.h"
 #include "template/base_recipe.h"
 #include "template/build.h"
 #include "template/machine.h"
@@ -134,6 +138,18 @@ std::string beside_this_program(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(name);
 }
 
+// Two that build the same at once would do twice what takes minutes; the second one finds it done.
+Result<sys::Fd> lock_recipe(const Builds& builds, const Options& options, const Recipe& recipe) {
+  std::string path = fmt::format("{}/.recipe-{}.lock", builds.folder(), recipe.name);
+  TRY(sys::Fd fd, sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  report_progress(options, 0, "waiting for another build of it");
+  while (::flock(fd.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return Error::from_errno(errno, "lock " + path);
+  }
+  return fd;
+}
+
 Result<void> build_known_command(const Builds& builds, const Options& options, std::string_view name) {
   const Recipe* recipe = find_recipe(name);
   if (recipe == nullptr) {
@@ -147,6 +163,7 @@ Result<void> build_known_command(const Builds& builds, const Options& options, s
   }
   std::string interpreter = beside_this_program("atoll-interpreter");
   TRY(std::string stamp, recipe_stamp(*recipe, interpreter));
+  TRY(sys::Fd lock, lock_recipe(builds, options, *recipe));
   for (const Manifest& manifest : builds.list()) {
     bool current = manifest.name == recipe->name && manifest.suite == suite && manifest.recipe == stamp;
     if (options.fresh || !current) continue;

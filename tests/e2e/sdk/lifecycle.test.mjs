@@ -125,6 +125,13 @@ test('an unknown template is refused', async () => {
   await assert.rejects(Sandbox.create('no-such-template', { timeoutMs: 10_000 }), /404|not found/i);
 });
 
+// Nobody builds it here; what `atoll up` does is in tests/spec/cli_first_use.py.
+test('who asks for a template that is built at first use is told by the client how far it is', async (t) => {
+  const known = 'code-interpreter-v1';
+  if ((await apiFetch(`/templates/aliases/${known}`)).status === 200) return t.skip('it is built in this instance');
+  await assert.rejects(Sandbox.create(known, { timeoutMs: 10_000 }), /template 'code-interpreter-v1' is not built yet/);
+});
+
 test('a wrong key is refused', async () => {
   const wrong = 'e2b_' + '0'.repeat(40);
   await assert.rejects(
