@@ -229,6 +229,18 @@ Task<> Batch::run() {
   changed_.notify_all();
 }
 
+Task<> Batch::settle(Steady::time_point until) {
+  auto rests = [this] {
+    bool waits = std::any_of(states_.begin(), states_.end(), [](State s) { return s == State::kWaiting; });
+    return running_ == 0 && (waits || finished_);
+  };
+  while (!rests() && Steady::now() < until) co_await changed_.wait_until(until);
+  if (!record_ || finished_) co_return;
+  // The ends of steps go to the record with the next beginning, and none comes.
+  auto saved = co_await save();
+  if (!saved.ok()) log::warn("ends of steps are not kept", {{"why", saved.error().message()}});
+}
+
 void Batch::cancel() {
   cancelled_ = true;
   changed_.notify_all();
@@ -302,6 +314,11 @@ Task<> BatchTable::run(Guest& guest, BatchPtr batch) {
 void BatchTable::release() {
   held_ = false;
   for (const BatchPtr& batch : batches_) batch->changed().notify_all();
+}
+
+Task<> BatchTable::settle(Steady::time_point until) {
+  std::vector<BatchPtr> all(batches_.begin(), batches_.end());
+  for (const BatchPtr& batch : all) co_await batch->settle(until);
 }
 
 Task<> BatchTable::shut_down() {

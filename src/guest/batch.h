@@ -53,6 +53,8 @@ class Batch {
   // All of it is in its record.
   bool kept() const { return record_ && !record_failure_ && saved_ == lines_.size(); }
   async::Event& changed() { return changed_; }
+  // Returns when no step runs any more, or at `until`, and when all that was said is in its record.
+  Task<> settle(Steady::time_point until);
   // No further step begins, and those that run are broken off.
   void cancel();
   bool cancelled() const { return cancelled_; }
@@ -110,6 +112,9 @@ class BatchTable {
   // still run later.
   void hold() { held_ = true; }
   void release();
+  // After hold(), when processes have been ended: the ends of their steps are told, and kept. Those that run
+  // at `until` are not waited for.
+  Task<> settle(Steady::time_point until);
   bool held() const { return held_; }
   Task<> shut_down();
 

@@ -261,6 +261,31 @@ TEST_F(BatchRecordTest, APauseThatEndsProcessesBeginsNoFurtherStep) {
   EXPECT_EQ(GuestFixture::read("count"), "a\nb\n");
 }
 
+// Its end was seen: it must not be told as unknown because no other step came after it.
+TEST_F(BatchRecordTest, AStepThatEndsWithAPauseIsToldAsItEnded) {
+  std::string command = append("a") + "; trap 'echo said; exit 7' TERM; touch " + path("begun") +
+                        "; while true; do sleep 0.01; done";
+  json::object first{{"id", "a"}, {"command", command}, {"ignoreError", true}};
+  for (bool more : {false, true}) {
+    fs::remove(path("begun"));
+    json::array steps{first};
+    if (more) steps.push_back({{"id", "b"}, {"command", append("b")}});
+    json::object request{{"user", "root"}, {"key", fmt::format("k{}", more)}, {"steps", steps}};
+    begin(request);
+    http::Headers internal;
+    internal.add("x-atoll-internal", kInternal);
+    EXPECT_EQ(call("POST", "/freeze", internal, R"({"stop":true,"sync":false})").head.status, 204);
+    kill_and_boot();
+    auto ran = again(request);
+    EXPECT_TRUE(ran.ok);
+    ASSERT_TRUE(ran.done["a"].contains("result")) << json::serialize(ran.done["a"]);
+    EXPECT_EQ(ran.done["a"]["result"].at("exitCode"), 7);
+    EXPECT_EQ(ran.out["a"], "said\n");
+    EXPECT_EQ(ran.done.contains("b"), more);
+  }
+  EXPECT_EQ(GuestFixture::read("count"), "a\na\nb\n");
+}
+
 TEST_F(BatchRecordTest, WithoutRoomForItsKeyNothingIsRun) {
   fs::create_directory(path("batches"));
   // A name that cannot be made: a folder has it.

@@ -19,7 +19,8 @@ namespace {
 
 constexpr Millis kCloseGrace{300};  // for connections that are being closed
 constexpr Millis kCloseLook{10};
-constexpr Millis kStopGrace{3'000};  // from SIGTERM to the end, before a pause that keeps only the disk
+constexpr Millis kSettleGrace{1'000};  // for batches to tell how the steps ended whose processes have
+constexpr Millis kStopGrace{3'000};    // from SIGTERM to the end, before a pause that keeps only the disk
 
 // Work of another thread.
 struct WriteOut {
@@ -148,6 +149,7 @@ Task<> serve_freeze(Guest& guest, Exchange& exchange) {
   if (request->stop) {
     guest.batches.hold();
     co_await end_processes(guest);
+    co_await guest.batches.settle(Steady::now() + kSettleGrace);
   }
   Result<void> written = success();
   if (request->sync) written = co_await write_out(guest);
