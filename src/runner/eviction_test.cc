@@ -6,7 +6,13 @@
 #include <gtest/gtest.h>
 #include <sys/swap.h>
 
+#include <condition_variable>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "runner/evictor.h"
 #include "support/runner_fixture.h"
@@ -162,6 +168,117 @@ TEST_F(EvictionTest, OneThatIsStoppedMeanwhileLeavesNothing) {
   ASSERT_TRUE(stopped);
   EXPECT_EQ(stopped->status.ok, 1) << stopped->status.message.str();
   EXPECT_TRUE(soon([&] { return world_->leftovers(World::id('a')).empty(); }));
+}
+
+// Groups that hold memory, and who had a step when.
+class Groups {
+ public:
+  runner::Evictor::Means means(Millis rest) {
+    return {[this](const std::string& name, std::uint64_t bytes) { return step(name, bytes); },
+            [this](const std::string& name) { return end(name); }, rest};
+  }
+  void hold(const std::string& name, std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    held_[name] = bytes;
+  }
+  // Steps of `name` do not end until release().
+  void block(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    blocked_ = name;
+  }
+  void release() {
+    block("");
+    changed_.notify_all();
+  }
+  bool wait_for(const std::function<bool()>& state) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), state);
+  }
+  std::vector<std::string> steps;
+  std::map<std::string, int> ended;
+
+ private:
+  Result<std::uint64_t> step(const std::string& name, std::uint64_t bytes) {
+    std::unique_lock lock(mutex_);
+    steps.push_back(name);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return blocked_ != name; });
+    std::uint64_t taken = std::min(bytes, held_[name]);
+    held_[name] -= taken;
+    return taken;
+  }
+  Result<void> end(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    ++ended[name];
+    changed_.notify_all();
+    return success();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string blocked_;
+  std::map<std::string, std::uint64_t> held_;
+};
+
+constexpr int kSleepers = 50;
+std::string sleeper(int number) { return "i" + std::to_string(number); }
+
+// However much one of them holds, and however long the kernel takes to let it go.
+TEST(Evictor, EachHasItsTurnWhileOthersRest) {
+  Groups groups;
+  groups.block(sleeper(0));
+  runner::Evictor evictor(groups.means(std::chrono::hours(1)));
+  for (int i = 0; i < kSleepers; ++i) {
+    groups.hold(sleeper(i), 64 << 20);
+    evictor.add(sleeper(i));
+  }
+  groups.release();
+  // Four steps each that take something, and one that finds nothing.
+  ASSERT_TRUE(groups.wait_for([&] { return groups.steps.size() == 5 * kSleepers; })) << groups.steps.size();
+  for (std::size_t round = 0; round < 5; ++round) {
+    auto begin = groups.steps.begin() + static_cast<std::ptrdiff_t>(round * kSleepers);
+    EXPECT_EQ(std::set<std::string>(begin, begin + kSleepers).size(), kSleepers) << round;
+  }
+}
+
+TEST(Evictor, EndsWithWholeLimitsWhereNothingMoreGoes) {
+  Groups groups;
+  runner::Evictor evictor(groups.means(Millis(0)));
+  for (int i = 0; i < kSleepers; ++i) evictor.add(sleeper(i));
+  EXPECT_TRUE(groups.wait_for([&] { return groups.ended.size() == kSleepers; })) << groups.ended.size();
+}
+
+TEST(Evictor, AWakeWaitsForAStepOfItsOwnAndForNoOther) {
+  Groups groups;
+  runner::Evictor evictor(groups.means(std::chrono::hours(1)));
+  groups.block("slow");
+  groups.hold("slow", 64 << 20);
+  evictor.add("slow");
+  ASSERT_TRUE(groups.wait_for([&] { return !groups.steps.empty(); }));
+  evictor.add("other");
+  evictor.wake("other");  // or this test hangs
+  EXPECT_TRUE(groups.wait_for([&] { return groups.ended["other"] == 1; }));
+  std::thread waking([&] { evictor.wake("slow"); });
+  groups.release();
+  waking.join();
+  std::size_t steps = 0;
+  EXPECT_TRUE(groups.wait_for([&] {
+    steps = groups.steps.size();
+    return groups.ended["slow"] >= 1;
+  }));
+  // Nothing is taken from it any more.
+  evictor.add("next");
+  ASSERT_TRUE(groups.wait_for([&] { return groups.steps.size() > steps; }));
+  EXPECT_EQ(groups.steps[steps], "next");
+}
+
+TEST(Evictor, LimitsAreWholeWhenItGoes) {
+  Groups groups;
+  {
+    runner::Evictor evictor(groups.means(std::chrono::hours(1)));
+    evictor.add("one");
+    ASSERT_TRUE(groups.wait_for([&] { return !groups.steps.empty(); }));
+  }
+  EXPECT_EQ(groups.ended["one"], 1);
 }
 
 TEST(Evictor, KnowsAHostWithoutSwap) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/log.h"
 
 namespace atl::runner {
@@ -11,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kStepBytes = 16 << 20;
 // KERNEL: a first look at pages that were used only marks them as old, and pages on their way to swap are not
-// free yet; so the end is only where several steps in a row have found next to nothing.
+// free yet; so the end is only where several steps in a row have found next to nothing. Between them others
+// have their turn.
 constexpr std::uint64_t kWorthBytes = 64 << 10;
 constexpr int kIdleSteps = 25;
 constexpr Millis kRest{80};
@@ -23,80 +23,104 @@ bool has_swap(std::string_view swaps) {
   return heading != std::string_view::npos && heading + 1 < swaps.size();
 }
 
-Evictor::Evictor(const sys::Cgroups& cgroups) : cgroups_(cgroups), thread_([this] { work(); }) {}
+Evictor::Evictor(const sys::Cgroups& cgroups)
+    : Evictor(
+          Means{[&](const std::string& name, std::uint64_t bytes) { return cgroups.reclaim(name, bytes); },
+                [&](const std::string& name) { return cgroups.end_reclaim(name); }, kRest}) {}
+
+Evictor::Evictor(Means means) : means_(std::move(means)), thread_([this] { work(); }) {}
 
 Evictor::~Evictor() {
   {
     std::lock_guard lock(mutex_);
-    ending_ = broken_off_ = true;
+    ending_ = true;
   }
   changed_.notify_all();
   thread_.join();
+  for (const auto& [name, group] : groups_) end(name, group, std::uint64_t{0});
 }
 
 void Evictor::add(const std::string& name) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back(name);
+    auto now = Steady::now();
+    groups_[name] = Group{now, now};
   }
   changed_.notify_all();
 }
 
 void Evictor::wake(const std::string& name) {
   std::unique_lock lock(mutex_);
-  std::erase(waiting_, name);
-  if (current_ != name) return;
-  broken_off_ = true;
-  changed_.notify_all();
+  auto found = groups_.find(name);
+  bool touched = found != groups_.end() || current_ == name;
+  Group group = found != groups_.end() ? found->second : Group{};
+  if (found != groups_.end()) groups_.erase(found);
   changed_.wait(lock, [&] { return current_ != name; });
+  lock.unlock();
+  if (touched) end(name, group, std::uint64_t{0});
 }
 
 void Evictor::work() {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-    if (ending_) return;
-    current_ = std::move(waiting_.front());
-    waiting_.pop_front();
-    broken_off_ = false;
-    lock.unlock();
-    evict(current_);  // nobody else writes it
-    lock.lock();
+  for (auto next = wait_for_due(lock); next != groups_.end(); next = wait_for_due(lock)) {
+    std::string name = next->first;
+    current_ = name;
+    take_step(lock, name);
     current_.clear();
     changed_.notify_all();
   }
 }
 
-void Evictor::evict(const std::string& name) {
-  Steady::time_point start = Steady::now();
-  std::uint64_t taken = 0;
-  Result<std::uint64_t> step = std::uint64_t{0};
-  for (int idle = 0; idle < kIdleSteps && wanted(name);) {
-    step = cgroups_.reclaim(name, kStepBytes);
-    if (!step.ok()) break;
-    taken += *step;
-    idle = *step < kWorthBytes ? idle + 1 : 0;
-    if (idle > 0) rest();
+// The one that has waited longest; end() when there is nothing to do any more.
+Evictor::Groups::iterator Evictor::wait_for_due(std::unique_lock<std::mutex>& lock) {
+  while (!ending_) {
+    auto next = std::min_element(groups_.begin(), groups_.end(), [](const auto& left, const auto& right) {
+      return left.second.due < right.second.due;
+    });
+    if (next == groups_.end()) {
+      changed_.wait(lock);
+      continue;
+    }
+    Steady::time_point due = next->second.due;
+    if (due <= Steady::now()) return next;
+    changed_.wait_until(lock, due);
   }
-  Result<void> whole = cgroups_.end_reclaim(name);
+  return groups_.end();
+}
+
+void Evictor::take_step(std::unique_lock<std::mutex>& lock, const std::string& name) {
+  lock.unlock();
+  Result<std::uint64_t> step = means_.step(name, kStepBytes);
+  lock.lock();
+  auto found = groups_.find(name);
+  if (found == groups_.end() || !note(found->second, step)) return;
+  Group group = found->second;
+  groups_.erase(found);
+  lock.unlock();
+  end(name, group, step);
+  lock.lock();
+}
+
+// Whether that was the last one.
+bool Evictor::note(Group& group, const Result<std::uint64_t>& step) const {
+  if (!step.ok()) return true;
+  bool worth = *step >= kWorthBytes;
+  group.taken += *step;
+  group.idle = worth ? 0 : group.idle + 1;
+  group.due = Steady::now() + (worth ? Millis(0) : means_.rest);
+  return group.idle == kIdleSteps;
+}
+
+void Evictor::end(const std::string& name, const Group& group, const Result<std::uint64_t>& last) const {
+  Result<void> whole = means_.end(name);
+  auto took = std::chrono::duration_cast<Millis>(Steady::now() - group.begun);
   // One that was stopped meanwhile has no group.
-  if (step.ok() && !whole.ok()) step = std::move(whole).error();
-  auto took = std::chrono::duration_cast<Millis>(Steady::now() - start);
-  if (!step.ok()) {
-    log::debug("memory not taken to swap", {{"id", name}, {"why", step.error().message()}});
-  } else {
-    log::info("memory taken to swap", {{"id", name}, {"bytes", taken}, {"ms", took.count()}});
+  if (!last.ok() || !whole.ok()) {
+    const Error& error = last.ok() ? whole.error() : last.error();
+    return log::debug("memory not taken to swap", {{"id", name}, {"why", error.message()}});
   }
-}
-
-void Evictor::rest() {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kRest, [this] { return broken_off_; });
-}
-
-bool Evictor::wanted(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  return current_ == name && !broken_off_;
+  if (group.taken > 0)
+    log::info("memory taken to swap", {{"id", name}, {"bytes", group.taken}, {"ms", took.count()}});
 }
 
 }  // namespace atl::runner
