@@ -38,8 +38,6 @@ constexpr char kHelp[] =
     "  --unpack DIR            write the kernel programs into DIR and end\n"
     "  --help, --version\n";
 
-constexpr char kParent[] = "/tmp";  // of the run directory
-
 struct Arguments {
   std::string listen, kernels, unpack;
   std::string guest = "127.0.0.1:49983";
@@ -96,8 +94,9 @@ Result<guest::interpreter::Options> make_options(const Arguments& arguments) {
       arguments.kernels.empty() ? folder_of_this_program() : arguments.kernels, options.home);
   TRY(options.guest_daemon, net::parse_endpoint(arguments.guest));
   // Two that were started by hand may live side by side.
-  if (arguments.listen.empty()) options.forgotten = guest::interpreter::sweep_earlier_lives(kParent);
-  TRY(options.run_directory, guest::interpreter::make_run_directory(kParent));
+  std::string parent = guest::interpreter::run_parent("/dev/shm", "/tmp");
+  if (arguments.listen.empty()) options.forgotten = guest::interpreter::sweep_earlier_lives(parent);
+  TRY(options.run_directory, guest::interpreter::make_run_directory(parent));
   return options;
 }
 

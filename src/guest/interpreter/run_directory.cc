@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/interpreter/run_directory.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,10 +45,27 @@ void kill_kernels(const std::string& run_directory) {
 
 }  // namespace
 
+std::string run_parent(const std::string& memory, const std::string& disk) {
+  struct statfs info{};
+  bool fits = ::statfs(memory.c_str(), &info) == 0 && info.f_type == TMPFS_MAGIC &&
+              ::access(memory.c_str(), W_OK | X_OK) == 0;
+  return fits ? memory : disk;
+}
+
 Result<std::string> make_run_directory(const std::string& parent) {
   std::string path = fmt::format("{}/{}XXXXXX", parent, kPrefix);
   if (::mkdtemp(path.data()) == nullptr) return Error::from_errno(errno, "make a folder in " + parent);
   return path;
+}
+
+Result<void> keep_run_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return success();
+  if (errno != EEXIST) return Error::from_errno(errno, "make the folder " + path);
+  struct stat info{};
+  bool ours = is_own_folder(path) && ::lstat(path.c_str(), &info) == 0 && (info.st_mode & 077) == 0;
+  if (ours) return success();
+  return make_error(Code::kDenied, "{} is no folder of this user alone any more", path)
+      .with_hint("remove it");
 }
 
 Result<void> note_use(const std::string& run_directory, const std::string& language) {

@@ -59,6 +59,16 @@ test('variables outlive a pause', async () => {
   assert.equal((await run('echo $COLOUR', { language: 'bash' })).logs.stdout.join(''), 'blue\n');
 });
 
+// Before memory is stored: what lay on the disk of a kernel that is gone kept gVisor from that.
+test('a kernel that dies is told of once, and a new one comes', async () => {
+  const context = await sandbox.createCodeContext({ language: 'bash', ...kEmulated });
+  const died = await sandbox.runCode('kill -9 $$', { context, ...kEmulated });
+  assert.equal(died.error.name, 'KernelDied');
+  assert.equal((await run('echo on', { context })).logs.stdout.join(''), 'on\n');
+  await sandbox.restartCodeContext(context);
+  await sandbox.removeCodeContext(context);
+});
+
 const draw = `
 import os, random, uuid
 import numpy
@@ -107,14 +117,6 @@ test('a start from a warm memory needs no new kernel', needsMemory, async () => 
   } finally {
     await Sandbox.deleteSnapshot(snapshot.snapshotID);
   }
-});
-
-// Not earlier: gVisor goes on to count the pipes of a kernel of ours that was killed, and stores no memory then.
-test('a kernel that dies is told of once, and a new one comes', async () => {
-  const context = await sandbox.createCodeContext({ language: 'bash', ...kEmulated });
-  const died = await sandbox.runCode('kill -9 $$', { context, ...kEmulated });
-  assert.equal(died.error.name, 'KernelDied');
-  assert.equal((await run('echo on', { context })).logs.stdout.join(''), 'on\n');
 });
 
 test('a step that was done under its key is not done again by a sandbox that has lost its memory', async () => {
