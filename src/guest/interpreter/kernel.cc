@@ -10,6 +10,7 @@
 #include "guest/interpreter/jupyter_kernel.h"
 #include "guest/interpreter/limits.h"
 #include "guest/interpreter/line_kernel.h"
+#include "guest/interpreter/run_directory.h"
 
 namespace atl::guest::interpreter {
 namespace {
@@ -49,6 +50,7 @@ Kernel::Kernel(Host& host, KernelSpec spec, std::string name)
 Kernel::~Kernel() = default;
 
 Task<Result<void>> Kernel::start_process(std::string directory) {
+  CO_TRY_VOID(keep_run_directory(host_.run_directory));
   CO_TRY(auto paths, prepare());
   SpawnRequest request;
   request.command = filled(spec_.command.front(), paths);

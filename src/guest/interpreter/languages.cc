@@ -153,7 +153,7 @@ Result<KernelSpec> find_kernel(const KernelPlaces& places, const std::string& la
     }
   }
   return make_error(Code::kInvalid, "the language '{}' is not installed in this sandbox; there are: {}",
-                    printable(language), fmt::join(there, ", "));
+                    printable(std::string_view(language).substr(0, kMaxShown)), fmt::join(there, ", "));
 }
 
 }  // namespace atl::guest::interpreter

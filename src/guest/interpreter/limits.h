@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxContexts = 256;
 inline constexpr std::size_t kMaxQueued = 256;  // executions that wait for their turn in one context
 inline constexpr std::size_t kMaxVariables = 16 * 1024;
 inline constexpr std::size_t kMaxEnvironment = 4 * kMiB;  // JSON of the guest daemon's /envs
+inline constexpr std::size_t kMaxShown = 200;             // of a text of the client, in an answer
 inline constexpr std::size_t kMaxIdentity = 256;          // of a sandbox's name
 
 // What a kernel says.

@@ -237,8 +237,7 @@ std::string LineKernel::command_text(const Call& call) const {
       if (global != environment_.end()) back[name] = global->second;
       after += shell_environment(back, Environment{{name, value}});
     }
-    std::string code = call.code.substr(0, call.code.find('\0'));
-    return before + '\0' + code + '\0' + after + '\0';
+    return before + '\0' + call.code + '\0' + after + '\0';
   }
   ObjectWriter command;
   command.text("code", call.code).text_map("globals", environment_).text_map("call", call.environment);
@@ -246,6 +245,11 @@ std::string LineKernel::command_text(const Call& call) const {
 }
 
 Task<Result<void>> LineKernel::execute(Call call, Output& output) {
+  // Not run up to there either: that would be other code than what was sent.
+  if (spec_.speech == Speech::kFields && call.code.find('\0') != std::string::npos) {
+    co_await output.put(error_line("SyntaxError", "the code has a NUL byte, which a shell cannot read", ""));
+    co_return success();
+  }
   std::string command = command_text(call);
   Subscriber printed(process_, process_->ring().end());
   applied_ = environment_;

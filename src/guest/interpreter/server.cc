@@ -72,7 +72,7 @@ void add_identity(const std::string& directory, Environment& environment) {
 }
 
 Error no_context(std::string_view id) {
-  return make_error(Code::kNotFound, "Context {} not found", printable(id));
+  return make_error(Code::kNotFound, "Context {} not found", printable(id.substr(0, kMaxShown)));
 }
 
 // In a list for as long as it lives.
@@ -339,14 +339,18 @@ Task<> Server::serve_create(Exchange& exchange) {
   }
   ContextPtr context = *made;
   Work work(*this);
+  ClientWatch watch(executor_, exchange, [] {});
   auto ready = co_await context->warm_up();
-  if (!ready.ok()) {
+  // Of one whose client has left nobody knows the name.
+  bool kept = ready.ok() && !watch.gone();
+  if (!kept) {
     std::erase(contexts_, context);
     // Others may wait in it already, and must not start what nobody would end.
     co_await context->close();
-    co_await respond_failure(exchange, ready.error());
-    co_return;
   }
+  co_await watch.stop();
+  if (!ready.ok()) co_await respond_failure(exchange, ready.error());
+  if (!kept) co_return;
   co_await respond_json(exchange, 200, context_json(context->info()));
 }
 
