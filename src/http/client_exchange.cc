@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "http/http1_client.h"
 #include "http/trailers.h"
 #include "net/prefix_stream.h"
@@ -131,7 +132,7 @@ Task<Result<ResponseHead>> Http1ClientExchange::read_head() {
     upgraded_ = parsed.head.status == 101 || (method_ == "CONNECT" && parsed.head.status / 100 == 2);
     keep_alive_ = parsed.keep_alive && !upgraded_;
     body_ = BodyReader(parsed.framing, parsed.content_length);
-    head_ = std::string();
+    free_text(head_);
     co_return std::move(parsed.head);
   }
   co_return make_error(Code::kCorrupt, "answer of {}: too many interim answers", connection_->stream->peer());

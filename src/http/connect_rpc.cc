@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/connect_rpc.h"
 
+#include "base/memory.h"
 #include "base/text.h"
 
 namespace atl::http::connect {
@@ -86,7 +87,7 @@ Result<std::optional<EnvelopeReader::Envelope>> EnvelopeReader::next() {
   start_ += kPrefix + size;
   if (start_ == buffer_.size()) {
     // One huge message must not keep its memory for the rest of a long stream.
-    if (buffer_.capacity() > kCompactAt) buffer_ = std::string();
+    if (buffer_.capacity() > kCompactAt) free_text(buffer_);
     buffer_.clear();
     start_ = 0;
   } else if (start_ >= kCompactAt) {

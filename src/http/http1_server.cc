@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/memory.h"
 
 namespace atl::http {
 
@@ -158,7 +159,7 @@ Task<bool> Http1Connection::serve(ParsedRequest request) {
 Task<> serve_http1(net::StreamPtr stream, std::string prefix, bool secure, const ServerLimits& limits,
                    const Handler& handler, Drain* drain) {
   Http1Connection connection(std::move(stream), prefix, secure, limits, handler, drain);
-  prefix = std::string();
+  free_text(prefix);
   co_await connection.run();
 }
 

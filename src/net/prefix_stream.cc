@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/memory.h"
 #include "net/forwarding_stream.h"
 
 namespace atl::net {
@@ -19,7 +20,7 @@ class PrefixStream final : public ForwardingStream {
     auto count = std::min(out.size(), prefix_.size() - used_);
     std::memcpy(out.data(), prefix_.data() + used_, count);
     used_ += count;
-    if (used_ == prefix_.size()) prefix_ = std::string();
+    if (used_ == prefix_.size()) free_text(prefix_);
     co_return count;
   }
   Task<Result<void>> wait_readable() override {

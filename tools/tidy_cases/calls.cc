@@ -30,6 +30,10 @@ void a() { auto* p = popen("ls", "r"); }
 // bad banned
 void a() { ::close(fd); }
 // bad banned
+void a() { buffer_ = std::string(); }
+// good
+void a() { std::string text = std::string(); }
+// bad banned
 void a() { std::thread(f).detach(); }
 // bad text
 int a = 1; // 	tab

@@ -15,6 +15,7 @@
 #include "apps/cli/sandbox_api.h"
 #include "async/event.h"
 #include "base/bytes.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sys/files.h"
@@ -188,7 +189,8 @@ void print_ready(Map& map) {
     Run& run = map.runs[map.printed++];
     map.progress.clear();
     print_run(map, run);
-    run.out = run.err = std::string();
+    free_text(run.out);
+    free_text(run.err);
   }
   map.progress.update(fmt::format("{} of {} done", map.finished, map.runs.size()));
 }

@@ -3,6 +3,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "base/memory.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -16,7 +17,7 @@ Task<Result<void>> pass_searched(net::Stream& server, net::Stream& client, WebSo
   while (true) {
     if (!buffer.filled()) {
       buffer.release();
-      out = std::string();
+      free_text(out);
       CO_TRY_VOID(co_await server.wait_readable());
     }
     CO_TRY(std::size_t got, co_await server.read_some(buffer.space()));

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/memory.h"
 #include "net/relay.h"
 
 namespace atl::gateway {
@@ -57,7 +58,7 @@ void AnswerBody::settle(std::string_view plain) {
 Task<Result<bool>> AnswerBody::refill() {
   if (!raw_left_) {
     if (!filled_ && !exchange_->body_waiting()) {
-      for (std::string* held : {&raw_, &plain_, &ready_}) *held = std::string();
+      for (std::string* held : {&raw_, &plain_, &ready_}) free_text(*held);
       CO_TRY_VOID(co_await exchange_->wait_body());
     }
     raw_.resize(step_);
@@ -112,7 +113,7 @@ Task<Result<void>> pass_answer(AnswerBody& body, http::ResponseHead head, http::
   bool plain = exchange.request().method != "HEAD" && last.size() == 0;
   if (whole && plain) co_return co_await exchange.respond(std::move(head), std::move(first));
   CO_TRY_VOID(co_await exchange.send_head_and(std::move(head), first));
-  first = std::string();
+  free_text(first);
   net::RelayBuffer buffer;
   while (!whole) {
     if (!buffer.filled()) {

@@ -2,6 +2,7 @@
 #include "http/h2/client_connection.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "http/h2/client_callbacks.h"
 #include "http/h2/client_exchange.h"
 #include "http/h2/fields.h"
@@ -186,7 +187,7 @@ Task<> H2ClientConnection::write_loop() {
       co_return end(make_error(Code::kCorrupt, "answer of {} breaks the rules of HTTP/2", peer()));
     if (leaving_ && streams_.empty())
       co_return end(make_error(Code::kUnavailable, "the connection to {} has ended", peer()));
-    if (out_.capacity() > kKeepOut) out_ = std::string();
+    if (out_.capacity() > kKeepOut) free_text(out_);
     co_await output_.wait();
   }
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "http/h2/callbacks.h"
 #include "http/h2/exchange.h"
 #include "http/h2/fields.h"
@@ -172,7 +173,7 @@ Task<> H2Connection::write_loop() {
       (void)co_await stream_->shutdown_write();
       break;
     }
-    if (out_.capacity() > kKeepOut) out_ = std::string();
+    if (out_.capacity() > kKeepOut) free_text(out_);
     co_await output_.wait();
   }
   // Without a writer the connection is of no use: the reader must end too.

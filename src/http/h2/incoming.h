@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/memory.h"
+
 namespace atl::http {
 
 struct H2Incoming {
@@ -19,7 +21,7 @@ struct H2Incoming {
   std::size_t buffered() const { return received.size() - taken; }
   // Nobody reads on: what is there goes.
   void forget() {
-    received = std::string();
+    free_text(received);
     taken = 0;
   }
 };

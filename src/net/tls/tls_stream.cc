@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/memory.h"
 
 namespace atl::net {
 namespace {
@@ -17,6 +18,14 @@ constexpr std::size_t kLargeReceive = 64 * 1024;
 constexpr std::size_t kWriteStep = 128 * 1024;
 // Parts smaller than this in sum are put into one record.
 constexpr std::size_t kOneRecord = 16 * 1024;
+
+struct Marked {
+  explicit Marked(bool& f) : flag(f) { flag = true; }
+  ~Marked() { flag = false; }
+  Marked(const Marked&) = delete;
+  Marked& operator=(const Marked&) = delete;
+  bool& flag;
+};
 
 struct Sending {
   bool& flag;
@@ -97,15 +106,34 @@ Task<Result<bool>> TlsStream::receive() {
   make_receive_buffer(step_);
   used_ = filled_ = 0;
   if (!sending_ && outgoing_.empty()) drop_large_buffers();
+  Marked receiving(receiving_);
   CO_TRY(std::size_t count, co_await inner_->read_some(std::span(received_.get(), capacity_)));
   filled_ = count;
   co_return count > 0;
 }
 
 void TlsStream::drop_large_buffers() {
-  if (outgoing_.capacity() > kOneRecord) outgoing_ = std::string();
-  if (on_its_way_.capacity() > kOneRecord) on_its_way_ = std::string();
+  if (outgoing_.capacity() > kOneRecord) free_text(outgoing_);
+  if (on_its_way_.capacity() > kOneRecord) free_text(on_its_way_);
 }
+
+void TlsStream::rest() {
+  if (used_ == filled_ && !receiving_) {
+    choose_step();
+    received_.reset();
+    capacity_ = used_ = filled_ = 0;
+  }
+  if (!sending_ && outgoing_.empty()) {
+    free_text(outgoing_);
+    free_text(on_its_way_);
+  }
+  // A ticket that arrives makes OpenSSL get its buffer for writing, 16 KiB, which it keeps until the next
+  // write. Not in the middle of a record: before 3.0.14 it forgets the head that it has read (CVE-2024-4741).
+  bool between = std::string_view(SSL_rstate_string(ssl_.get())) == "RH" && SSL_has_pending(ssl_.get()) == 0;
+  if (between) SSL_free_buffers(ssl_.get());
+}
+
+std::size_t TlsStream::buffered() const { return capacity_ + outgoing_.capacity() + on_its_way_.capacity(); }
 
 Task<Result<void>> TlsStream::flush() {
   while (sending_) co_await sent_.wait();
@@ -170,11 +198,13 @@ Task<Result<std::size_t>> TlsStream::read_some(std::span<char> out) {
 
 Task<Result<void>> TlsStream::wait_readable() {
   if (used_ < filled_ || SSL_pending(ssl_.get()) > 0) co_return success();
-  choose_step();
-  received_.reset();
-  capacity_ = used_ = filled_ = 0;
-  if (!sending_ && outgoing_.empty()) drop_large_buffers();
+  rest();
   co_return co_await inner_->wait_readable();
+}
+
+Task<> TlsStream::wait_closed() {
+  rest();
+  return inner_->wait_closed();
 }
 
 Result<void> TlsStream::encrypt(std::string_view data) {

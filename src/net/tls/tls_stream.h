@@ -28,10 +28,12 @@ class TlsStream final : public Stream {
   Task<Result<void>> shutdown_write() override;
   void close(Close how) override { inner_->close(how); }
   void set_idle_limit(Steady::duration limit) override { inner_->set_idle_limit(limit); }
-  Task<> wait_closed() override { return inner_->wait_closed(); }
+  Task<> wait_closed() override;
   Task<bool> refused(Steady::duration limit) override { return inner_->refused(limit); }
   bool quiet() const override;
   std::string peer() const override { return inner_->peer(); }
+  // Memory of the buffers for encrypted bytes, without OpenSSL's own. None while the connection waits.
+  std::size_t buffered() const;
 
  private:
   static int bio_read(BIO* bio, char* out, int size);
@@ -47,8 +49,9 @@ class TlsStream final : public Stream {
   Task<Result<bool>> receive();
   // Sends what OpenSSL has produced.
   Task<Result<void>> flush();
-  // A connection that waits for its peer keeps no memory for writing.
   void drop_large_buffers();
+  // A connection that waits holds no buffers, but for bytes that are in them.
+  void rest();
   Result<void> encrypt(std::string_view data);
   Error failure(std::string_view what) const;
 
@@ -63,6 +66,7 @@ class TlsStream final : public Stream {
   std::string outgoing_;    // encrypted, not yet sent
   std::string on_its_way_;  // what flush() is sending
   bool sending_ = false;
+  bool receiving_ = false;
   async::Event sent_;
 };
 

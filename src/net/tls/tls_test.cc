@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <openssl/x509v3.h>
 
+#include "net/forwarding_stream.h"
 #include "net/tcp.h"
 #include "net/tls/openssl.h"
+#include "net/tls/tls_stream.h"
 
 namespace atl::net {
 namespace {
@@ -63,6 +65,18 @@ async::Task<> run_server(StreamPtr stream, std::string prefix, std::string say, 
   co_await read_until_end(*accepted->stream, out.server_saw, out.server_error);
 }
 
+async::Task<> say_first(StreamPtr stream, std::string ca, std::string say) {
+  auto connected =
+      co_await tls_connect(std::move(stream), "x.atoll.localhost", std::move(ca), std::chrono::seconds(5));
+  EXPECT_TRUE(connected.ok());
+  if (!connected.ok()) co_return;
+  EXPECT_TRUE((co_await (*connected)->write_all(say)).ok());
+  EXPECT_TRUE((co_await (*connected)->shutdown_write()).ok());
+  std::string saw;
+  std::optional<Error> failure;
+  co_await read_until_end(**connected, saw, failure);
+}
+
 async::Task<> run_client(StreamPtr stream, std::string host, std::string ca, std::string say, Outcome& out) {
   auto connected =
       co_await tls_connect(std::move(stream), std::move(host), std::move(ca), std::chrono::seconds(5));
@@ -116,6 +130,74 @@ TEST(Tls, AnotherAuthorityIsRefusedByTheClient) {
   ASSERT_TRUE(other.ok());
   EXPECT_TRUE(talk("atoll.localhost", other->certificate_chain).client_error.has_value());
   EXPECT_TRUE(talk("atoll.localhost", "").client_error.has_value());
+}
+
+// Gives five bytes at a time, which is how long the head of a record is, and tries at each of them what a
+// wait would do to the buffers.
+class Trickle final : public ForwardingStream {
+ public:
+  using ForwardingStream::ForwardingStream;
+  async::Task<Result<std::size_t>> read_some(std::span<char> out) override {
+    if (above != nullptr) (void)above->wait_closed();
+    return inner().read_some(out.first(std::min<std::size_t>(out.size(), 5)));
+  }
+  Stream* above = nullptr;
+};
+
+async::Task<> read_in_trickles(StreamPtr stream, std::string& saw) {
+  auto trickle = std::make_unique<Trickle>(std::move(stream));
+  auto* inner = trickle.get();
+  auto context = make_tls_server(identities().server);
+  auto accepted = co_await (*context)->accept(std::move(trickle), "", std::chrono::seconds(5));
+  if (!accepted.ok()) co_return;
+  accepted->stream->set_idle_limit(Steady::duration::zero());
+  inner->above = accepted->stream.get();
+  std::optional<Error> failure;
+  co_await read_until_end(*accepted->stream, saw, failure);
+  EXPECT_FALSE(failure) << failure->message();
+  EXPECT_TRUE((co_await accepted->stream->shutdown_write()).ok());
+}
+
+TEST(Tls, BuffersAreNotGivenBackInTheMiddleOfARecord) {
+  asio::io_context loop;
+  auto [a, b] = stream_pair(loop.get_executor());
+  std::string saw, up(40'000, 'u');
+  Outcome out;
+  asio::co_spawn(loop, read_in_trickles(std::move(a), saw), asio::detached);
+  auto ca = identities().authority.certificate_chain;
+  asio::co_spawn(loop, say_first(std::move(b), ca, up), asio::detached);
+  loop.run();
+  EXPECT_EQ(saw, up);
+}
+
+async::Task<> hold_nothing(StreamPtr stream, std::string ca) {
+  auto connected =
+      co_await tls_connect(std::move(stream), "x.atoll.localhost", std::move(ca), std::chrono::seconds(5));
+  EXPECT_TRUE(connected.ok());
+  if (!connected.ok()) co_return;
+  auto& tls = dynamic_cast<TlsStream&>(**connected);
+  char first = 0;
+  auto count = co_await tls.read_some(std::span(&first, 1));
+  EXPECT_TRUE(count.ok() && first == 'a');
+  auto written = co_await tls.write_all(std::string(10'000, 'c'));
+  EXPECT_TRUE(written.ok());
+  EXPECT_GT(tls.buffered(), 10'000U);
+  std::string rest;
+  std::optional<Error> failure;
+  co_await read_until_end(tls, rest, failure);
+  (void)tls.wait_closed();
+  EXPECT_LT(tls.buffered(), 100U);  // a short string needs no memory of its own, and counts
+  EXPECT_TRUE((co_await tls.shutdown_write()).ok());
+}
+
+TEST(Tls, AConnectionThatWaitsHoldsNoBuffers) {
+  asio::io_context loop;
+  auto [a, b] = stream_pair(loop.get_executor());
+  Outcome out;
+  asio::co_spawn(loop, run_server(std::move(a), "", "hello", out), asio::detached);
+  asio::co_spawn(loop, hold_nothing(std::move(b), identities().authority.certificate_chain), asio::detached);
+  loop.run();
+  EXPECT_EQ(out.server_saw.size(), 10'000U);
 }
 
 async::Task<> plain_client(StreamPtr stream, std::string bytes) {
