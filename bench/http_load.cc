@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_http_load --to PORT [--address IP] [--host NAME] [--path P] [--tls 1] MODE
+// bench_http_load --to PORT [--address IP] [--host NAME] [--path P] [--token T] [--tls 1] MODE
 //
 //   --connections N --seconds S   GET after GET on N kept connections: requests per second and their latency
 //   --events N                    reads one stream of N events, each with the time when it was sent: how long
@@ -11,12 +11,13 @@
 //   --handshakes N                N connections one after the other, each with one request
 //   --serve PORT                  an upstream: /events sends an event each 25 ms, /hold one and nothing more,
 //   all else
-//                                 1 KB of JSON
+//                                 1 KB of JSON; with --certificate FILE and --key FILE over TLS
 //
 // One thread, epoll; it must cost less than what it measures. Certificates are not verified.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -214,39 +216,105 @@ std::string event_chunk() {
 constexpr const char* kStreamHead =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-void write_to(int fd, const std::string& text) { (void)!::send(fd, text.data(), text.size(), MSG_NOSIGNAL); }
+// A connection of the upstream's, plain or TLS.
+class Served {
+ public:
+  Served(int fd, SSL_CTX* tls) : fd_(fd), ssl_(tls == nullptr ? nullptr : SSL_new(tls)) {
+    if (ssl_ == nullptr) return;
+    SSL_set_fd(ssl_, fd_);
+    SSL_set_accept_state(ssl_);
+  }
+  ~Served() {
+    SSL_free(ssl_);
+    ::close(fd_);
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
 
-void answer_as_upstream(int fd, std::string& text, std::set<int>& streaming) {
+  void write(const std::string& text) {
+    if (ssl_ == nullptr) {
+      (void)!::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+    } else {
+      SSL_write(ssl_, text.data(), static_cast<int>(text.size()));
+    }
+  }
+  // Reads what is there; false at the end of the connection.
+  bool read(std::string& to) {
+    std::array<char, 16384> buffer;
+    for (;;) {
+      if (ssl_ == nullptr) {
+        auto count = ::recv(fd_, buffer.data(), buffer.size(), 0);
+        if (count > 0) to.append(buffer.data(), static_cast<std::size_t>(count));
+        return count > 0;
+      }
+      ERR_clear_error();  // of other connections; SSL_get_error reads what is left of them
+      int count = SSL_read(ssl_, buffer.data(), static_cast<int>(buffer.size()));
+      if (count <= 0) return SSL_get_error(ssl_, count) == SSL_ERROR_WANT_READ;
+      to.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+  }
+
+  std::string received;
+
+ private:
+  int fd_;
+  SSL* ssl_;
+};
+
+// True when the connection now gets one event after the other.
+bool answer_as_upstream(Served& peer) {
   static const std::string kAnswer =
       "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1024\r\n\r\n" +
       std::string(1024, 'j');
-  if (text.find("\r\n\r\n") == std::string::npos) return;
-  if (text.find(" /events") != std::string::npos) streaming.insert(fd);
-  bool stream = text.find(" /events") != std::string::npos || text.find(" /hold") != std::string::npos;
-  write_to(fd, stream ? kStreamHead + event_chunk() : kAnswer);
+  std::string& text = peer.received;
+  if (text.find("\r\n\r\n") == std::string::npos) return false;
+  bool events = text.find("/events ") != std::string::npos;
+  bool stream = events || text.find("/hold ") != std::string::npos;
+  peer.write(stream ? kStreamHead + event_chunk() : kAnswer);
   text.clear();
+  return events;
 }
 
-void serve(int port) {
+SSL_CTX* server_tls(const bench::Options& options) {
+  auto certificate = options.text("certificate");
+  if (certificate.empty()) return nullptr;
+  SSL_CTX* out = SSL_CTX_new(TLS_server_method());
+  SSL_CTX_set_mode(out, SSL_MODE_RELEASE_BUFFERS);
+  if (SSL_CTX_use_certificate_chain_file(out, certificate.c_str()) != 1 ||
+      SSL_CTX_use_PrivateKey_file(out, options.text("key").c_str(), SSL_FILETYPE_PEM) != 1)
+    fail("the certificate or its key cannot be used");
+  return out;
+}
+
+int listen_on(int port) {
   int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int on = 1;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in any{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
   if (::bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || ::listen(listener, 4096) != 0)
     fail(std::string("listen: ") + std::strerror(errno));
-  int poll = ::epoll_create1(EPOLL_CLOEXEC);
+  return listener;
+}
+
+int ticking_timer() {
   int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 25'000'000};
   itimerspec each{.it_interval = kTick, .it_value = kTick};
   ::timerfd_settime(timer, 0, &each, nullptr);
+  return timer;
+}
+
+void serve(int port, SSL_CTX* tls) {
+  int poll = ::epoll_create1(EPOLL_CLOEXEC);
+  int timer = ticking_timer();
+  int listener = listen_on(port);
   for (int fd : {listener, timer}) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
     ::epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event);
   }
-  std::map<int, std::string> received;
+  std::map<int, Served> peers;
   std::set<int> streaming;
   std::array<epoll_event, 64> ready;
-  std::array<char, 16384> buffer;
   for (;;) {
     int count = ::epoll_wait(poll, ready.data(), ready.size(), -1);
     for (int i = 0; i < count; ++i) {
@@ -254,19 +322,19 @@ void serve(int port) {
       if (fd == timer) {
         std::uint64_t ticks = 0;
         (void)!::read(timer, &ticks, sizeof ticks);
-        for (int open : streaming) write_to(open, event_chunk());
+        for (int open : streaming) peers.at(open).write(event_chunk());
       } else if (fd == listener) {
-        int peer = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+        int peer = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | (tls == nullptr ? 0 : SOCK_NONBLOCK));
+        int on = 1;
         ::setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        peers.try_emplace(peer, peer, tls);
         epoll_event event{.events = EPOLLIN, .data = {.fd = peer}};
         ::epoll_ctl(poll, EPOLL_CTL_ADD, peer, &event);
-      } else if (auto got = ::recv(fd, buffer.data(), buffer.size(), 0); got > 0) {
-        received[fd].append(buffer.data(), static_cast<std::size_t>(got));
-        answer_as_upstream(fd, received[fd], streaming);
+      } else if (auto& peer = peers.at(fd); peer.read(peer.received)) {
+        if (answer_as_upstream(peer)) streaming.insert(fd);
       } else {
         streaming.erase(fd);
-        received.erase(fd);
-        ::close(fd);
+        peers.erase(fd);
       }
     }
   }
@@ -279,7 +347,8 @@ Target target_of(const bench::Options& options) {
   ::inet_pton(AF_INET, options.text("address", "127.0.0.1").c_str(), &out.address.sin_addr);
   out.host = options.text("host", "localhost");
   out.request = "GET " + options.text("path", "/") + " HTTP/1.1\r\nHost: " + out.host +
-                "\r\nAuthorization: Bearer from-inside\r\nAccept: */*\r\n\r\n";
+                "\r\nAuthorization: Bearer " + options.text("token", "from-inside") +
+                "\r\nAccept: */*\r\n\r\n";
   if (options.number("tls", 0) != 0) out.tls = SSL_CTX_new(TLS_client_method());
   return out;
 }
@@ -288,11 +357,12 @@ Target target_of(const bench::Options& options) {
 
 int main(int argc, char** argv) {
   bench::Options options(argc, argv);
+  ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
-  if (int port = options.number("serve", 0); port != 0) serve(port);
+  if (int port = options.number("serve", 0); port != 0) serve(port, server_tls(options));
   auto target = target_of(options);
   if (int count = options.number("events", 0); count != 0) events(target, count);
   if (int count = options.number("hold", 0); count != 0) hold(target, count);
