@@ -241,8 +241,8 @@ Result<ContextPtr> Server::add_default(const std::string& language) {
 
 Result<ContextPtr> Server::add(const std::string& language, std::string directory) {
   if (stopping_) return make_error(Code::kUnavailable, "the code interpreter is shutting down");
-  if (contexts_.size() >= kMaxContexts)
-    return make_error(Code::kExhausted, "there are {} contexts already", kMaxContexts);
+  if (contexts_.size() >= options_.max_contexts)
+    return make_error(Code::kExhausted, "there are {} contexts already", options_.max_contexts);
   TRY(KernelSpec spec, find_kernel(options_.places, language));
   ContextInfo info{random_uuid(), language, std::move(directory)};
   contexts_.push_back(std::make_shared<Context>(host_, std::move(spec), std::move(info)));

@@ -35,6 +35,7 @@ struct Options {
   // Languages in whose default contexts code ran in an earlier life of this interpreter (run_directory.h).
   std::set<std::string> forgotten;
   Steady::duration client_last_words = kClientLastWords;  // of shut_down()
+  std::size_t max_contexts = kMaxContexts;
 };
 
 // One interpreter. Use from its loop only.
