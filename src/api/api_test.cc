@@ -328,7 +328,7 @@ TEST_F(ApiTest, LaterCallsSaySo) {
     EXPECT_TRUE(answer.body.as_object().contains("hint")) << path;
   }
   for (const char* field : {R"("volumeMounts":[{"name":"a","path":"/a"}])", R"("iam":{"tokens":{"t":{}}})",
-                            R"("network":{"egressProxy":{"address":"x"}})",
+                            R"("network":{"egressProxy":{"address":"x:1"}})",
                             R"("network":{"rules":{"h.com":[{"transform":{"headers":{"A":"b"}}}]}})",
                             R"("network":{"httpsPorts":[8443]})"}) {
     auto answer = call("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"base",{}}})", field));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/egress_proxy.h"
 #include "base/text.h"
 
 namespace atl::api {
@@ -119,22 +120,19 @@ void read_allow(Fields& network, model::NetworkRules& rules) {
   }
 }
 
-// A network object into `rules`; what is missing in this version is the answer.
-std::optional<Error> read_rules(Fields& network, model::NetworkRules& rules) {
+void read_rules(Fields& network, model::NetworkRules& rules) {
   read_deny(network, rules);
   read_allow(network, rules);
   read_header_rules(network, rules);
   read_https_ports(network, rules);
-  bool proxy = network.object("egressProxy").has_value();
-  if (proxy) return not_yet(network.path("egressProxy"), "requests leave from this host");
-  return std::nullopt;
+  read_egress_proxy(network, rules);
 }
 
-std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
+void read_network(Fields& body, control::CreateSpec& spec) {
   if (body.boolean("allow_internet_access") == false) spec.network.internet = false;
   auto network = body.object("network");
-  if (!network) return std::nullopt;
-  auto missing = read_rules(*network, spec.network);
+  if (!network) return;
+  read_rules(*network, spec.network);
   spec.ingress.allow_public = network->boolean("allowPublicTraffic").value_or(true);
   spec.ingress.mask_request_host = network->text("maskRequestHost", kMaxHost).value_or("");
   bool printable_host =
@@ -144,7 +142,6 @@ std::optional<Error> read_network(Fields& body, control::CreateSpec& spec) {
   if (!spec.ingress.allow_public && spec.secured == control::CreateSpec::Secured::kNo) {
     network->refuse("allowPublicTraffic", "false needs a secured sandbox (secure: true)");
   }
-  return missing;
 }
 
 void read_lifecycle(Millis max_timeout, Fields& body, control::CreateSpec& spec) {
@@ -235,8 +232,10 @@ Error not_yet(std::string_view what, std::string_view hint) {
 
 Result<void> check_gateway(const control::SandboxService& sandboxes, const model::NetworkRules& rules) {
   if (!rules.needs_gateway() || sandboxes.options().connect_gateway) return {};
-  return make_error(Code::kUnsupported,
-                    "network: domain names, header rules and httpsPorts need the gateway, which does not run")
+  return make_error(
+             Code::kUnsupported,
+             "network: domain names, header rules, httpsPorts and egressProxy need the gateway, which does "
+             "not run")
       .with_word("gateway_off")
       .with_hint("start Atoll with it (atoll up --gateway), or use IPv4 addresses and blocks");
 }
@@ -270,14 +269,13 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   }
   bool secure = body.boolean("secure").value_or(!v1);
   spec.secured = secure || !v1 ? control::CreateSpec::Secured::kYes : control::CreateSpec::Secured::kNo;
-  auto missing = read_network(body, spec);
+  read_network(body, spec);
   read_lifecycle(max_timeout, body, spec);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());
   TRY_VOID(read_isolation(call, body, spec.isolation, spec.risk));
   TRY_VOID(read_tier_of(*reference, spec.isolation));
   TRY_VOID(body.status());
-  if (missing) return *missing;
   if (later) return *later;
   spec.template_ref = std::move(*reference);
   return spec;
@@ -287,9 +285,8 @@ Result<model::NetworkRules> read_network_update(const Call& call) {
   Fields body(call.body.get_object());
   model::NetworkRules rules;
   if (body.boolean("allow_internet_access") == false) rules.internet = false;
-  auto missing = read_rules(body, rules);
+  read_rules(body, rules);
   TRY_VOID(body.status());
-  if (missing) return *missing;
   return rules;
 }
 

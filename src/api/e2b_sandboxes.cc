@@ -3,6 +3,7 @@
 // The E2B surface for sandboxes: create, connect, pause, get, timeout, refresh, kill, network, metrics.
 #include "api/create_request.h"
 #include "api/e2b.h"
+#include "api/egress_proxy.h"
 #include "api/shapes.h"
 #include "base/fault.h"
 #include "base/text.h"
@@ -21,6 +22,9 @@ Millis max_timeout(const Services& services) { return services.sandboxes.options
 Task<Result<Answer>> create(Services& services, Call& call, Generation generation) {
   CO_TRY(auto spec, read_create(max_timeout(services), call, generation));
   CO_TRY_VOID(check_gateway(services.sandboxes, spec.network));
+  json::value* network = call.body.get_object().if_contains("network");
+  if (spec.network.proxy && network != nullptr)
+    CO_TRY_VOID(co_await seal_egress_proxy(services, call.tenant(), network->get_object(), spec.network));
   CO_TRY(auto row, co_await services.sandboxes.create(std::move(spec)));
   FAULT("create.answered");
   Answer answer = json_answer(201, sandbox_created(services.config, *row));
@@ -124,6 +128,7 @@ Task<Result<Answer>> network(Services& services, Call& call) {
   CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
   CO_TRY(auto rules, read_network_update(call));
   CO_TRY_VOID(check_gateway(services.sandboxes, rules));
+  CO_TRY_VOID(co_await seal_egress_proxy(services, call.tenant(), call.body.get_object(), rules));
   CO_TRY_VOID(co_await services.sandboxes.set_network(call.tenant(), call.sandbox_id(), std::move(rules)));
   co_return no_content();
 }

@@ -36,6 +36,11 @@ json::object network_json(const model::SandboxRow& row) {
     out["rules"].as_object()[host] = json::array{std::move(transform)};
   }
   if (!row.network.https_ports.empty()) out["httpsPorts"] = json::value_from(row.network.https_ports);
+  if (row.network.proxy) {
+    json::object proxy{{"address", row.network.proxy->address}};
+    if (!row.network.proxy->username.empty()) proxy["username"] = row.network.proxy->username;
+    out["egressProxy"] = std::move(proxy);
+  }
   out["allowPublicTraffic"] = row.ingress.allow_public;
   if (!row.ingress.mask_request_host.empty()) out["maskRequestHost"] = row.ingress.mask_request_host;
   return out;

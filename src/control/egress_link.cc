@@ -33,6 +33,11 @@ json::object facts_json(const EgressFacts& facts) {
   network["deny"] = blocks(facts.network.deny);
   network["rules"] = json::value_from(facts.network.headers);
   network["httpsPorts"] = json::value_from(facts.network.https_ports);
+  if (facts.network.proxy) {
+    const model::EgressProxy& proxy = *facts.network.proxy;
+    network["proxy"] = json::object{
+        {"address", proxy.address}, {"username", proxy.username}, {"sealedPassword", proxy.sealed_password}};
+  }
   json::object out;
   out["id"] = facts.sandbox;
   out["tenant"] = facts.tenant;

@@ -54,6 +54,14 @@ struct Cidr {
 std::optional<Cidr> parse_cidr(std::string_view text);
 std::string format_cidr(const Cidr& cidr);
 
+// A SOCKS5 proxy that everything out of the sandbox takes.
+struct EgressProxy {
+  std::string address;          // "host:port"
+  std::string username;         // empty: no authentication
+  std::string sealed_password;  // by the gateway, which alone can open it
+  bool operator==(const EgressProxy&) const = default;
+};
+
 // What a sandbox may reach. allow beats deny, and no rule ever opens a private, link-local, metadata or host
 // range. Names and headers need the gateway; the kernel knows addresses only.
 struct NetworkRules {
@@ -63,8 +71,11 @@ struct NetworkRules {
   std::vector<std::string> names;  // that are allowed: "a.example", "*.example", "*"
   std::map<std::string, std::map<std::string, std::string>> headers;  // host -> header -> value, to be set
   std::vector<std::uint16_t> https_ports;                             // besides 443
+  std::optional<EgressProxy> proxy;
   bool operator==(const NetworkRules&) const = default;
-  bool needs_gateway() const { return !names.empty() || !headers.empty() || !https_ports.empty(); }
+  bool needs_gateway() const {
+    return !names.empty() || !headers.empty() || !https_ports.empty() || proxy.has_value();
+  }
 };
 inline constexpr std::size_t kMaxNetworkRules = 64;  // of each list
 

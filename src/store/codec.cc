@@ -69,6 +69,8 @@ std::string encode_network(const model::NetworkRules& rules, const model::Ingres
   if (!rules.names.empty()) object["names"] = json::value_from(rules.names);
   if (!rules.headers.empty()) object["headers"] = json::value_from(rules.headers);
   if (!rules.https_ports.empty()) object["https_ports"] = json::value_from(rules.https_ports);
+  if (rules.proxy)
+    object["proxy"] = json::array{rules.proxy->address, rules.proxy->username, rules.proxy->sealed_password};
   object["allow_public"] = ingress.allow_public;
   object["mask_host"] = ingress.mask_request_host;
   return json::serialize(object);
@@ -95,6 +97,9 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   TRY_VOID(decode_optional(object, "names", column.rules.names));
   TRY_VOID(decode_optional(object, "headers", column.rules.headers));
   TRY_VOID(decode_optional(object, "https_ports", column.rules.https_ports));
+  std::vector<std::string> proxy;
+  TRY_VOID(decode_optional(object, "proxy", proxy));
+  if (proxy.size() == 3) column.rules.proxy = model::EgressProxy{proxy[0], proxy[1], proxy[2]};
   return column;
 }
 

@@ -503,6 +503,7 @@ def goes_on_after_the_gateway_was_killed(stage):
 
 
 CHECKS += rules.CHECKS
+CHECKS += egress_proxy.CHECKS
 CHECKS += stand_ins.CHECKS
 CHECKS += agents.CHECKS
 

@@ -6,6 +6,7 @@ write down everything that reaches them. Run as a program it is that namespace's
   11.0.0.20   refused.example.org: the same
   10.9.9.9    private.example.com: an address that must never be reached
   11.0.0.53   the name server
+  all of the above: a SOCKS5 proxy 1080
   all of them, on every other port: a server that takes what it is sent
 
 What arrives is written down twice: by the servers, and frame by frame as it comes over the wire.
@@ -65,7 +66,8 @@ ADDRESSES_V6 = [
     "2001:0:b00:14::f4ff:ffeb",
 ]  # fmt: skip
 DNS_ADDRESS = "11.0.0.53"
-GREETER_PORT, SINK_PORT = 2525, 9
+GREETER_PORT, SINK_PORT, SOCKS_PORT = 2525, 9, 1080
+SOCKS_LOGIN = ("proxy-user", "sk-proxy-4242424242")
 NEEDLE = "ATOLLCANARY"  # what is heard from any server here
 TOKEN = re.compile(rb"tk[0-9a-f]{6}[0-9]{3}x")  # of an attempt (bypass.py)
 
@@ -234,6 +236,55 @@ class Sink(socketserver.BaseRequestHandler):
             pass
 
 
+class Socks(socketserver.BaseRequestHandler):
+    """A SOCKS5 proxy (RFC 1928) for who logs in as SOCKS_LOGIN; knows the names by itself."""
+
+    def take(self, count):
+        data = b""
+        while len(data) < count:
+            data += self.request.recv(count - len(data)) or exit_thread()
+        return data
+
+    def target(self):
+        kind = self.take(4)[3]
+        if kind == 1:
+            host = socket.inet_ntoa(self.take(4))
+        else:
+            host = self.take(self.take(1)[0]).decode()
+        return host, struct.unpack(">H", self.take(2))[0]
+
+    def handle(self):
+        methods = self.take(self.take(2)[1])
+        if 2 not in methods:
+            self.request.sendall(b"\5\xff")
+            return
+        self.request.sendall(b"\5\2")
+        self.take(1)
+        login = tuple(self.take(self.take(1)[0]).decode() for _ in range(2))
+        self.request.sendall(b"\1" + (b"\0" if login == SOCKS_LOGIN else b"\1"))
+        host, port = self.target()
+        tell(kind="socks", login=list(login), host=host, port=port)
+        with socket.create_connection((NAMES.get(host, host), port), 5) as server:
+            self.request.sendall(b"\5\0\0\1" + bytes(6))
+            back = threading.Thread(target=pump, args=(server, self.request))
+            back.start()
+            pump(self.request, server)
+            back.join()
+
+
+def exit_thread():
+    raise ConnectionError("the client has gone")
+
+
+def pump(source, target):
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
 def address_of(name, kind, turns):
     """What the name server says of a name of NAMES, for a question of type A (1) or AAAA (28)."""
     found = NAMES.get(name)
@@ -316,7 +367,7 @@ def serve(folder):
         secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
         plain.packages = secure.packages = packages
         greeter = Server((address, GREETER_PORT), Greeter)
-        for server in (plain, secure, greeter):
+        for server in (plain, secure, greeter, Server((address, SOCKS_PORT), Socks)):
             threading.Thread(target=server.serve_forever, daemon=True).start()
     for kind, address in ((Server, "0.0.0.0"), (ServerV6, "::")):
         threading.Thread(target=kind((address, SINK_PORT), Sink).serve_forever, daemon=True).start()
@@ -374,7 +425,7 @@ class Outside:
             run(*inside, "ip", "address", "add", address + "/32", "dev", "lo")
         for address in ADDRESSES_V6:
             run(*inside, "ip", "-6", "address", "add", address + "/128", "dev", "lo")
-        served = f"ip daddr {{ {', '.join(ADDRESSES[:4])} }} tcp dport {{ 80, 443, {GREETER_PORT} }} return"
+        served = f"ip daddr {{ {', '.join(ADDRESSES[:4])} }} tcp dport {{ 80, 443, {GREETER_PORT}, {SOCKS_PORT} }} return"
         chain = f"type nat hook prerouting priority dstnat; {served}; meta l4proto tcp redirect to :{SINK_PORT};"
         run(*inside, "nft", f"table inet sink {{ chain in {{ {chain} }}; }}")
         server = subprocess.Popen(

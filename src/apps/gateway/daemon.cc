@@ -48,15 +48,19 @@ Daemon::Daemon(Options options)
     : options_(std::move(options)),
       events_(system_clock()),
       feed_(
-          registry_,
-          [this](const gateway::Sandbox& sandbox) {
-            auto above = rules_->above(sandbox.tenant, sandbox.template_id);
-            return gateway::compile_network(*sandbox.network, std::move(above));
-          },
+          registry_, [this](const gateway::Sandbox& sandbox) { return way_out(sandbox); },
           [this](gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over) {
             return describe(std::move(sandbox), hand_over);
           },
           [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
+
+Result<gateway::WayOut> Daemon::way_out(const gateway::Sandbox& sandbox) const {
+  auto above = rules_->above(sandbox.tenant, sandbox.template_id);
+  gateway::WayOut out;
+  TRY(out.policy, gateway::compile_network(*sandbox.network, above));
+  TRY(out.proxy, gateway::read_egress_proxy(*vault_, sandbox.tenant, *sandbox.network, std::move(above)));
+  return out;
+}
 
 // What the sandbox must trust. Also where no rule of today opens a connection: one of tomorrow may, and what
 // runs by then does not read its roots again.

@@ -35,6 +35,8 @@ class Daemon {
   Task<> main_task();
   Task<> handle(http::Exchange& exchange);
   Task<boost::json::object> describe(gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over);
+  // What may leave a sandbox, by its own rules and those above it, and through which proxy.
+  Result<gateway::WayOut> way_out(const gateway::Sandbox& sandbox) const;
   boost::json::object authority_of(const gateway::Sandbox& sandbox);
   void sandbox_changed(const std::string& id);
   Task<> renew_tokens();

@@ -283,11 +283,10 @@ Task<> HttpFlow::forward(Running& run) {
   using namespace async::asio::experimental::awaitable_operators;
   Route route{run.in.dialled};
   route.tls = origin_.secure;
-  route.sandbox = upstream_key(*run.in.sandbox);
   route.credential = run.injection.id;
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
-  route.check = check_by_policy(parts_, run.in, stream);
+  choose_way(parts_, run.in, stream, route);
   route.may_send = [&registry = parts_.registry, sandbox = run.in.sandbox] {
     return runs_on(registry.find(sandbox->id), *sandbox);
   };

@@ -6,7 +6,49 @@
 
 namespace atl::gateway {
 
+namespace {
+
+// Public ones too: what listens on this host is for its neighbours and not for what it confines.
+Result<void> check_not_own(const IpAddress& address) {
+  if (!net::is_own_address(address.text())) return success();
+  return make_error(Code::kDenied, "{} is an address of the host itself", address.text())
+      .with_word("address_denied");
+}
+
+Result<void> verdict(policy::ConnectionDecision decision) {
+  if (decision.way != policy::ConnectionDecision::Way::kDeny) return success();
+  return make_error(Code::kDenied, "{}", decision.refusal.reason)
+      .with_word("address_denied")
+      .with_hint(decision.refusal.hint);
+}
+
+// What may be dialled for this connection, by the policy that is in force when it is asked.
+AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream) {
+  return [&registry = parts.registry, in, stream](const IpAddress& address) -> Result<void> {
+    SandboxPtr now = registry.find(in.sandbox->id);
+    if (!runs_on(now, *in.sandbox)) return make_error(Code::kDenied, "the sandbox rests").with_word("gone");
+    TRY_VOID(check_not_own(address));
+    policy::ConnectionFacts facts = connection_facts(in, stream);
+    facts.address = address;
+    return verdict(now->policy->connection(facts));
+  };
+}
+
+AddressCheck check_of_proxy(const Parts& parts, const Inbound& in) {
+  return [&registry = parts.registry, in](const IpAddress& address) -> Result<void> {
+    SandboxPtr now = registry.find(in.sandbox->id);
+    if (!runs_on(now, *in.sandbox) || !now->proxy)
+      return make_error(Code::kDenied, "the sandbox rests, or its proxy is another").with_word("gone");
+    TRY_VOID(check_not_own(address));
+    policy::ConnectionFacts facts{who_is(in), now->proxy->socks->authority, address};
+    return verdict(now->proxy->reach->connection(facts));
+  };
+}
+
+}  // namespace
+
 void Inbound::note_peer(const net::Stream& server) {
+  if (sandbox->proxy) return;  // it is the proxy's address
   auto peer = net::parse_endpoint(server.peer());
   auto address = peer.ok() ? parse_ip(peer->address) : Result<IpAddress>(peer.error());
   if (address.ok()) reached = *address;
@@ -19,6 +61,7 @@ policy::Who who_is(const Inbound& in) {
 policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream stream) {
   policy::ConnectionFacts facts{who_is(in), in.dialled, in.reached, stream};
   if (in.dialled.host.is_address()) facts.address = in.dialled.host.address();
+  facts.resolved_elsewhere = in.sandbox->proxy && !in.dialled.host.is_address();
   return facts;
 }
 
@@ -27,28 +70,17 @@ bool runs_on(const SandboxPtr& now, const Sandbox& then) {
 }
 
 bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream) {
-  if (!runs_on(now, *in.sandbox)) return false;
+  if (!runs_on(now, *in.sandbox) || !same_proxy(now->proxy.get(), in.sandbox->proxy.get())) return false;
   auto decision = now->policy->connection(connection_facts(in, stream));
   return decision.way != policy::ConnectionDecision::Way::kDeny;
 }
 
-AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream) {
-  return [&registry = parts.registry, in, stream](const IpAddress& address) -> Result<void> {
-    SandboxPtr now = registry.find(in.sandbox->id);
-    if (!runs_on(now, *in.sandbox)) return make_error(Code::kDenied, "the sandbox rests").with_word("gone");
-    // Public ones too: what listens on this host is for its neighbours and not for what it confines.
-    if (net::is_own_address(address.text())) {
-      return make_error(Code::kDenied, "{} is an address of the host itself", address.text())
-          .with_word("address_denied");
-    }
-    policy::ConnectionFacts facts = connection_facts(in, stream);
-    facts.address = address;
-    policy::ConnectionDecision decision = now->policy->connection(facts);
-    if (decision.way != policy::ConnectionDecision::Way::kDeny) return success();
-    return make_error(Code::kDenied, "{}", decision.refusal.reason)
-        .with_word("address_denied")
-        .with_hint(decision.refusal.hint);
-  };
+void choose_way(const Parts& parts, const Inbound& in, policy::Stream stream, Route& route) {
+  route.sandbox = upstream_key(*in.sandbox);
+  route.check = check_by_policy(parts, in, stream);
+  if (!in.sandbox->proxy) return;
+  route.proxy = in.sandbox->proxy->socks;
+  route.proxy_check = check_of_proxy(parts, in);
 }
 
 std::string upstream_key(const Sandbox& sandbox) {

@@ -12,6 +12,7 @@
 #include "gateway/flow/flows.h"
 #include "gateway/flow/names.h"
 #include "gateway/flow/rates.h"
+#include "gateway/rules/egress_proxy.h"
 #include "gateway/sandboxes/registry.h"
 #include "gateway/tls/intercept.h"
 #include "gateway/token/tokens.h"
@@ -59,13 +60,14 @@ struct Inbound {
 policy::Who who_is(const Inbound& in);
 policy::ConnectionFacts connection_facts(const Inbound& in, policy::Stream stream);
 
-// What may be dialled for this connection, by the policy that is in force when it is asked.
-AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream);
+// Sets whom the route is for, what may be dialled for it by the policy that is in force when it is dialled,
+// and the proxy that it takes.
+void choose_way(const Parts& parts, const Inbound& in, policy::Stream stream, Route& route);
 
 // True while what is known now is the sandbox of then, and it runs. `now` may be null.
 bool runs_on(const SandboxPtr& now, const Sandbox& then);
-// Whether a connection may go on under what is known now: its sandbox runs in the same generation, and the
-// rules of today do not refuse it. `now` may be null.
+// Whether a connection may go on under what is known now: its sandbox runs in the same generation, leaves the
+// same way, and the rules of today do not refuse it. `now` may be null.
 bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream);
 
 // Under which the upstream side keeps connections of a sandbox.

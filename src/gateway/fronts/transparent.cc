@@ -71,7 +71,7 @@ bool is_open(Parts& parts, const Inbound& in) {
 // How the connection goes on by what is known now; kDeny when its sandbox no longer runs.
 Way way_now(Parts& parts, const Inbound& in, const FirstBytes& first) {
   SandboxPtr now = parts.registry.find(in.sandbox->id);
-  if (!runs_on(now, *in.sandbox)) return Way::kDeny;
+  if (!runs_on(now, *in.sandbox) || !same_proxy(now->proxy.get(), in.sandbox->proxy.get())) return Way::kDeny;
   return way_of(parts, in, first, now->policy->connection(connection_facts(in, first.kind)));
 }
 
@@ -130,8 +130,7 @@ Task<> relay_both(Parts& parts, net::Stream& client, net::Stream& server, const 
 Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
   Route route{in.dialled};
   route.tls = false;
-  route.sandbox = upstream_key(*in.sandbox);
-  route.check = check_by_policy(parts, in, first.kind);
+  choose_way(parts, in, first.kind, route);
   auto dialled = co_await parts.upstream.connect(std::move(route));
   if (!dialled) {
     const Error& error = dialled.error();

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/secret.h"
 #include "gateway/policy/rule.h"
 
 namespace atl::gateway::policy {
@@ -16,13 +15,6 @@ inline constexpr std::size_t kMaxE2bHosts = 10;         // in `rules`
 inline constexpr std::size_t kMaxE2bPlaceholders = 32;  // in all values together
 inline constexpr std::size_t kMaxE2bEntries = 256;      // of allowOut and of denyOut
 
-// A SOCKS5 proxy of the user's that all egress takes. Kept as data here.
-struct E2bProxy {
-  std::string address;
-  std::string username;
-  Secret password;
-};
-
 // As the API got it.
 struct E2bNetwork {
   std::vector<std::string> allow_out;                               // addresses, blocks, names, *.names, "*"
@@ -30,7 +22,6 @@ struct E2bNetwork {
   std::map<std::string, std::map<std::string, std::string>> rules;  // host -> header -> value
   std::vector<std::uint16_t> https_ports;
   bool allow_internet_access = true;  // false is "0.0.0.0/0" in deny_out
-  std::optional<E2bProxy> egress_proxy;
 };
 
 // allowOut goes before denyOut. "0.0.0.0/0" in denyOut means everything, so then only allowOut is open;

@@ -32,6 +32,9 @@ struct ConnectionFacts {
   // the name was resolved; then rules about addresses stay open.
   std::optional<IpAddress> address;
   Stream stream = Stream::kOther;
+  // Somebody outside looks the name up (an egress proxy): its address will never be known here, and rules
+  // about addresses say nothing about it.
+  bool resolved_elsewhere = false;
 };
 
 // A request inside it; `at.stream` is kTls when it came out of an opened TLS connection.

@@ -26,7 +26,7 @@ Match match_host(const HostPattern& pattern, const ConnectionFacts& facts, bool 
   }
   if (host.is_address())
     return holds(pattern.block(), host.address(), also_carried) ? Match::kYes : Match::kNo;
-  if (!address_counts) return Match::kNo;
+  if (!address_counts || facts.resolved_elsewhere) return Match::kNo;
   if (!facts.address) return Match::kMaybe;
   return holds(pattern.block(), *facts.address, also_carried) ? Match::kYes : Match::kNo;
 }

@@ -29,6 +29,21 @@ TEST(NetworkPolicy, OpenPassesEverythingPublic) {
   EXPECT_EQ(way(R"({"internet":true})", "10.1.2.3", 80, policy::Stream::kHttp), Way::kDeny);
 }
 
+// Behind an egress proxy nobody here learns what a name resolves to: blocks neither open nor close names.
+TEST(NetworkPolicy, BlocksSayNothingAboutNamesThatAProxyLooksUp) {
+  auto way_of = [](const char* network, const char* host) {
+    auto compiled = compile_network(boost::json::parse(network).as_object(), {}).value();
+    policy::ConnectionFacts facts{{"s", "t", "b", ""}, {parse_host(host).value(), 443}};
+    facts.stream = policy::Stream::kTls;
+    facts.resolved_elsewhere = true;
+    return compiled->connection(facts).way;
+  };
+  EXPECT_EQ(way_of(kBlocks, "a.example"), Way::kDeny);
+  EXPECT_EQ(way_of(kBlocks, "9.9.9.9"), Way::kPass);
+  EXPECT_EQ(way_of(R"({"internet":true,"deny":["9.9.9.0/24"]})", "a.example"), Way::kPass);
+  EXPECT_EQ(way_of(R"({"internet":true,"deny":["9.9.9.0/24"]})", "9.9.9.9"), Way::kDeny);
+}
+
 TEST(NetworkPolicy, NamesAreForWebPortsAndAddressesForAll) {
   EXPECT_EQ(way(kNamed, "a.example", 443, policy::Stream::kTls), Way::kPass);
   EXPECT_EQ(way(kNamed, "a.example", 22, policy::Stream::kOther), Way::kDeny);

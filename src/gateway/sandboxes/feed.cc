@@ -54,7 +54,9 @@ Result<Sandbox> Feed::read_sandbox(std::string id, const json::object& body) con
   out.slot = static_cast<std::uint32_t>(*slot);
   out.state = *state;
   out.network = std::make_shared<const json::object>(network->raw());
-  TRY(out.policy, compile_(out));
+  TRY(WayOut way, compile_(out));
+  out.policy = std::move(way.policy);
+  out.proxy = std::move(way.proxy);
   return out;
 }
 
@@ -65,7 +67,9 @@ void Feed::compile_anew(const std::function<bool(const Sandbox&)>& about) {
     auto compiled = compile_(changed);
     if (!compiled)
       log::error("a sandbox has no way out", {{"id", known->id}, {"why", compiled.error().message()}});
-    changed.policy = compiled.ok() ? *std::move(compiled) : nullptr;
+    WayOut way = std::move(compiled).value_or(WayOut());
+    changed.policy = std::move(way.policy);
+    changed.proxy = std::move(way.proxy);
     registry_.put(std::move(changed));
   }
 }

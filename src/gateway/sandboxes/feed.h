@@ -24,8 +24,13 @@
 
 namespace atl::gateway {
 
-// Makes the policy of a sandbox, of which all but the policy is known.
-using CompilePolicy = std::function<Result<std::shared_ptr<const policy::Policy>>(const Sandbox& sandbox)>;
+// What may leave a sandbox, and which way.
+struct WayOut {
+  std::shared_ptr<const policy::Policy> policy;
+  std::shared_ptr<const EgressProxy> proxy;  // null: directly
+};
+// Makes it for a sandbox of which all else is known.
+using CompileWayOut = std::function<Result<WayOut>(const Sandbox& sandbox)>;
 
 // The server's side. Use from one loop.
 class Feed {
@@ -35,7 +40,7 @@ class Feed {
   using Describe = std::function<async::Task<boost::json::object>(SandboxPtr, HandOver)>;
   // `news`: what happened after an event, for the journal.
   using News = std::function<boost::json::object(std::uint64_t have)>;
-  Feed(Registry& registry, CompilePolicy compile, Describe describe, News news)
+  Feed(Registry& registry, CompileWayOut compile, Describe describe, News news)
       : registry_(registry),
         compile_(std::move(compile)),
         describe_(std::move(describe)),
@@ -54,7 +59,7 @@ class Feed {
   Result<Sandbox> read_sandbox(std::string id, const boost::json::object& body) const;
 
   Registry& registry_;
-  CompilePolicy compile_;
+  CompileWayOut compile_;
   Describe describe_;
   News news_;
 };

@@ -68,10 +68,10 @@ class FeedTest : public testing::Test {
   std::vector<std::string> asked;
   Feed feed{
       registry,
-      [this](const Sandbox& sandbox) -> Result<std::shared_ptr<const policy::Policy>> {
+      [this](const Sandbox& sandbox) -> Result<WayOut> {
         asked.push_back(sandbox.id + " " + boost::json::serialize(*sandbox.network));
         if (!compiles) return make_error(Code::kInvalid, "rule r1: no such method");
-        return std::shared_ptr<const policy::Policy>();
+        return WayOut();
       },
       [](SandboxPtr sandbox, Feed::HandOver hand_over) { return describe(std::move(sandbox), hand_over); },
       [](std::uint64_t have) { return boost::json::object{{"after", have}}; }};

@@ -22,6 +22,7 @@ namespace atl::gateway {
 namespace policy {
 class Policy;
 }
+struct EgressProxy;
 
 // One sandbox at one moment. Shared and immutable; a change makes a new one.
 struct Sandbox {
@@ -33,6 +34,7 @@ struct Sandbox {
   model::State state = model::State::kRunning;
   std::shared_ptr<const boost::json::object> network;  // what control says of it, for `policy`
   std::shared_ptr<const policy::Policy> policy;
+  std::shared_ptr<const EgressProxy> proxy;  // null: connections leave from this host
 };
 using SandboxPtr = std::shared_ptr<const Sandbox>;
 

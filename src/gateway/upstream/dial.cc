@@ -32,20 +32,20 @@ Task<Result<net::StreamPtr>> connect_first(std::vector<IpAddress> addresses, std
 
 // `authority` is the route's, or that of its proxy.
 Task<Result<net::StreamPtr>> dial_direct(std::shared_ptr<Resolver> resolver, Authority authority,
-                                         const Route& route) {
+                                         AddressCheck check, const Route& route) {
   CO_TRY(auto addresses,
-         co_await checked_addresses(std::move(resolver), authority.host, route.check, route.sandbox));
+         co_await checked_addresses(std::move(resolver), authority.host, std::move(check), route.sandbox));
   co_return co_await connect_first(std::move(addresses), authority.port, route.limits.connect,
                                    authority.text());
 }
 }  // namespace
 
 Task<Result<net::StreamPtr>> dial(std::shared_ptr<Resolver> resolver, Route route) {
-  if (!route.check)
+  if (!route.check || (route.proxy && !route.proxy_check))
     co_return make_error(Code::kInternal, "dial {}: no check of addresses", route.authority.text());
-  if (!route.proxy) co_return co_await dial_direct(std::move(resolver), route.authority, route);
+  if (!route.proxy) co_return co_await dial_direct(std::move(resolver), route.authority, route.check, route);
   if (route.authority.host.is_address()) CO_TRY_VOID(route.check(route.authority.host.address()));
-  auto proxied = co_await dial_direct(std::move(resolver), route.proxy->authority, route);
+  auto proxied = co_await dial_direct(std::move(resolver), route.proxy->authority, route.proxy_check, route);
   if (!proxied.ok()) co_return std::move(proxied).error().context("egress proxy");
   auto stream = std::move(*proxied);
   // The proxy connects in this time, too.

@@ -27,10 +27,11 @@ struct Route {
   std::string credential;  // id and version of what is injected; empty: nothing
   // Asked once more when a connection stands, before anything of a request is sent on it; empty: yes.
   std::function<bool()> may_send;
-  AddressCheck check;      // never empty; also for the proxy's own address
+  AddressCheck check;                                         // never empty
   std::shared_ptr<const net::TlsClientIdentity> certificate;  // null: none. Belongs to `credential`
   std::shared_ptr<net::TlsClientContext> trust;               // null: the gateway's own
   std::shared_ptr<const Proxy> proxy;                         // null: directly
+  AddressCheck proxy_check;  // of the proxy's own address; never empty with one
   Timeouts limits;
 };
 

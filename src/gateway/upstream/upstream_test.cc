@@ -411,6 +411,7 @@ TEST(Upstream, AProxyIsToldTheNameAndLogsIn) {
     route.tls = false;
     Proxy via{authority("127.0.0.1:" + std::to_string(proxy.listener->port())), "me", Secret("pass")};
     route.proxy = std::make_shared<Proxy>(via);
+    route.proxy_check = loopback_only;
     auto answer = co_await ask(w.upstream, route, request());
     EXPECT_TRUE(answer.ok()) << answer.error().message();
     EXPECT_EQ(w.resolver->asked, 0);
@@ -430,6 +431,10 @@ TEST(Upstream, AProxyCannotBeUsedToReachWhatIsRefused) {
     route.tls = false;
     Proxy via{authority("127.0.0.1:" + std::to_string(proxy.listener->port())), "", Secret()};
     route.proxy = std::make_shared<Proxy>(via);
+    auto unchecked = co_await ask(w.upstream, route, request());
+    EXPECT_EQ(unchecked.error().code(), Code::kInternal)
+        << "a proxy of which nobody says whether it may be reached";
+    route.proxy_check = loopback_only;
     auto refused = co_await ask(w.upstream, route, request());
     EXPECT_EQ(refused.error().word(), "proxy_refused");
     // A target that is an address is checked by us, and so is the proxy's own address.

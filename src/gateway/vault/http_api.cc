@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "gateway/vault/proxy_password.h"
 #include "http/json.h"
 
 namespace atl::gateway::vault {
@@ -133,6 +134,8 @@ Task<Result<HttpApi::Reply>> HttpApi::answer(http::Exchange& exchange) {
     co_return co_await finish_authorization(std::move(call));
   if (call.path[0] == "bindings" && size <= 2) co_return co_await bindings(std::move(call));
   if (call.path[0] == "key" && size == 1) co_return co_await change_key(std::move(call));
+  if (call.path[0] == "sealed" && size == 2 && call.path[1] == "egress-proxy")
+    co_return seal(std::move(call));
   if (call.path[0] == "services" && size <= 2) co_return co_await services(std::move(call));
   co_return unknown();
 }
@@ -270,6 +273,14 @@ Task<Result<HttpApi::Reply>> HttpApi::change_key(Call call) {
   Reply reply;
   reply.body["fingerprint"] = vault_.key_fingerprint();
   co_return reply;
+}
+
+Result<HttpApi::Reply> HttpApi::seal(Call call) {
+  if (call.method != "POST") return unknown();
+  TRY(Locked password, take_value(call.body));
+  Reply reply;
+  reply.body["sealed"] = seal_proxy_password(vault_, call.tenant, password.reveal());
+  return reply;
 }
 
 Task<Result<HttpApi::Reply>> HttpApi::services(Call call) {

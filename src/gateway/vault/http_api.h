@@ -16,6 +16,8 @@
 //   GET    /v1/vault/{tenant}/services            {"services": [...]}, by name
 //   POST   /v1/vault/{tenant}/services            what service.h says; one of that name is replaced    201
 //   DELETE /v1/vault/{tenant}/services/{name}     204
+//   POST   /v1/vault/{tenant}/sealed/egress-proxy {"value"}: {"sealed"}, which only this vault opens, kept by
+//   who asks
 //
 //   POST   /v1/vault/{tenant}/key                 a new master key, of all tenants: {"fingerprint"}
 //
@@ -66,6 +68,7 @@ class HttpApi {
   Task<Result<Reply>> change_key(Call call);
   Task<Result<Reply>> create(Call call);
   Task<Result<Reply>> rotate(Call call);
+  Result<Reply> seal(Call call);
 
   Vault& vault_;
   Minter& minter_;
