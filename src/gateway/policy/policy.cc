@@ -297,8 +297,9 @@ ConnectionDecision Policy::decide(const ConnectionFacts& facts, Mode mode) const
     return {Way::kDeny,
             {},
             {blind->id,
-             fmt::format("rule {} is about requests to {}, and this connection speaks neither HTTP nor TLS",
-                         blind->id, facts.authority.text()),
+             fmt::format("rule {} {} requests to {}, and this connection speaks neither HTTP nor TLS",
+                         blind->id, blind->rule.action == Action::kAsk ? "asks a person about" : "is about",
+                         facts.authority.text()),
              "speak HTTP or TLS there, or have the rule say other ports"},
             {}};
   }
@@ -358,6 +359,16 @@ void apply(const Rule& rule, const std::string& id, RequestDecision& out) {
   if (rule.rate) out.rates.push_back({id, *rule.rate});
 }
 
+void add_question(const Rule& rule, const std::string& id, RequestDecision& out) {
+  if (!out.asked) {
+    out.asked = AskedBy{id, rule.terms};
+    return;
+  }
+  AskTerms& terms = out.asked->terms;
+  terms.hold_seconds = std::min(terms.hold_seconds, rule.terms.hold_seconds);
+  terms.expire_seconds = std::min(terms.expire_seconds, rule.terms.expire_seconds);
+}
+
 // Everything fits, but whether the name leads to an address of the rule.
 bool only_address_open(const Finding& found) {
   return found.match == Match::kMaybe && found.miss == Miss::kHost;
@@ -406,7 +417,10 @@ RequestDecision Policy::decide(RequestView& view, Mode mode) const {
       return denied(std::move(refusal));
     }
     if (rule.action == Action::kAllow) tally.of(entry).allow = &entry;
-    if (rule.action == Action::kAsk) tally.of(entry).ask = &entry;
+    if (rule.action == Action::kAsk) {
+      tally.of(entry).ask = &entry;
+      add_question(rule, entry.id, out);
+    }
     apply(rule, entry.id, out);
     std::vector<HeaderSet>& wanted = headers[static_cast<std::size_t>(entry.source)];
     wanted.insert(wanted.end(), rule.set_headers.begin(), rule.set_headers.end());

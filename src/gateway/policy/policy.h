@@ -61,6 +61,12 @@ struct RateBound {
   Rate rate;
 };
 
+// The ask rule that counts, and the shortest of the times of all that do.
+struct AskedBy {
+  std::string rule;
+  AskTerms terms;
+};
+
 // How a request goes on, and how it is sent. When `verdict` is kAsk, everything but `refusal` is what holds
 // once a person has said yes.
 struct RequestDecision {
@@ -73,8 +79,9 @@ struct RequestDecision {
       max_body_bytes;     // the smallest one; a body of unknown length must be cut there
   std::string body_rule;  // which says so
   std::vector<RateBound> rates;
-  bool provisional = false;  // it is let through for the address that its name has, once that is known
-  Refusal refusal;           // when kDeny
+  std::optional<AskedBy> asked;  // when kAsk
+  bool provisional = false;      // it is let through for the address that its name has, once that is known
+  Refusal refusal;               // when kDeny
   std::optional<ShadowDifference> shadow;
 };
 

@@ -216,6 +216,22 @@ TEST(Policy, WhatIsAllowedIsNotAskedFor) {
   EXPECT_EQ(policy->request(request_to("a.example:443", "PUT", "/")).set_headers.size(), 1u);
 }
 
+TEST(Policy, TheShortestTimesOfAllThatAskCount) {
+  auto ask = [](const char* id, const char* more) {
+    return fmt::format(R"({{"id":"{}","action":"ask","hosts":["a.example"]{}}})", id, more);
+  };
+  auto policy = Policy::compile({set_of(R"({"id":"all","action":"allow","hosts":["*"]})", Source::kOperator),
+                                 set_of(ask("t", R"(,"holdSeconds":5)"), Source::kTenant),
+                                 set_of(ask("b", R"(,"expireSeconds":60)"), Source::kTemplate)})
+                    .value();
+  auto decision = policy->request(request_to("a.example:443", "GET", "/"));
+  EXPECT_EQ(decision.verdict, Verdict::kAsk);
+  ASSERT_TRUE(decision.asked);
+  EXPECT_EQ(decision.asked->rule, "tenant/t");  // and not the rule that allows it
+  EXPECT_EQ(decision.asked->terms, (AskTerms{5, 60}));
+  EXPECT_FALSE(policy->request(request_to("b.example:443", "GET", "/")).asked);
+}
+
 TEST(Policy, AskIsBoundLikeAllow) {
   auto policy = Policy::compile({set_of(R"({"action":"ask","hosts":["a.example"],"maxBodyBytes":10})",
                                         Source::kSandbox, R"(,"default":"allow")")})

@@ -48,6 +48,16 @@ struct Rate {
   bool operator==(const Rate&) const = default;
 };
 
+inline constexpr std::int64_t kMaxHoldSeconds = 540;  // clients of models give up after 600
+inline constexpr std::int64_t kMaxExpireSeconds = 24 * 60 * 60;
+
+// How long a request waits for a person, and how long the question, and then the answer, is good.
+struct AskTerms {
+  std::uint32_t hold_seconds = 55;
+  std::uint32_t expire_seconds = 60 * 60;
+  bool operator==(const AskTerms&) const = default;
+};
+
 // A field that replaces all of its name. The value may hold placeholders like ${e2b.secrets.NAME}, which the
 // vault fills in; here they are text.
 struct HeaderSet {
@@ -75,6 +85,7 @@ struct Rule {
   std::string credential;  // name of a binding of the vault
   std::vector<HeaderSet> set_headers;
   std::string reason;  // told to the program that is refused
+  AskTerms terms;      // of an ask rule
 
   // It changes what is sent, so the request must be seen.
   bool changes_requests() const { return !credential.empty() || !set_headers.empty(); }

@@ -180,6 +180,9 @@ void check_together(Fields& fields, const Rule& rule) {
   }
   if (rule.action == Action::kAdjust && !rule.changes_requests() && !rule.max_body_bytes && !rule.rate)
     fields.refuse("action", "\"adjust\" needs credential, setHeaders, maxBodyBytes or rate");
+  for (const char* key : {"holdSeconds", "expireSeconds"}) {
+    if (rule.action != Action::kAsk && fields.raw().contains(key)) fields.refuse(key, "is for \"ask\"");
+  }
   if (rule.via_name && !any_block(rule.hosts)) fields.refuse("viaName", "is for blocks in hosts");
   if (rule.protocol == Protocol::kTls &&
       (!rule.methods.empty() || !rule.paths.empty() || rule.changes_requests()))
@@ -193,9 +196,9 @@ void check_together(Fields& fields, const Rule& rule) {
 }
 
 Rule read_rule(Fields fields, std::size_t number) {
-  refuse_unknown(fields,
-                 {"id", "action", "hosts", "except", "ports", "protocol", "methods", "paths", "asSpelled",
-                  "viaName", "maxBodyBytes", "rate", "labels", "when", "credential", "setHeaders", "reason"});
+  refuse_unknown(fields, {"id", "action", "hosts", "except", "ports", "protocol", "methods", "paths",
+                          "asSpelled", "viaName", "maxBodyBytes", "rate", "labels", "when", "credential",
+                          "setHeaders", "reason", "holdSeconds", "expireSeconds"});
   Rule rule;
   rule.id = name_of(fields, "id");
   if (rule.id.empty()) rule.id = std::to_string(number);
@@ -218,6 +221,10 @@ Rule read_rule(Fields fields, std::size_t number) {
   rule.set_headers = read_headers(fields);
   rule.reason = fields.text("reason", kMaxReason).value_or("");
   if (printable(rule.reason) != rule.reason) fields.refuse("reason", "must not contain control characters");
+  if (auto seconds = fields.integer("holdSeconds", 0, kMaxHoldSeconds))
+    rule.terms.hold_seconds = static_cast<std::uint32_t>(*seconds);
+  if (auto seconds = fields.integer("expireSeconds", 1, kMaxExpireSeconds))
+    rule.terms.expire_seconds = static_cast<std::uint32_t>(*seconds);
   if (fields.status().ok()) check_together(fields, rule);
   return rule;
 }
