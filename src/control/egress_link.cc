@@ -98,8 +98,11 @@ model::Event read_event(const json::object& told) {
   event.sandbox = text_of(told, "sandbox");
   event.type = text_of(told, "type");
   event.message = text_of(told, "reason");
-  event.data =
-      json::serialize(json::object{{"target", text_of(told, "target")}, {"rule", text_of(told, "rule")}});
+  json::object data{{"target", text_of(told, "target")}, {"rule", text_of(told, "rule")}};
+  for (const char* key : {"approval", "decidedBy"}) {
+    if (std::string text = text_of(told, key); !text.empty()) data[key] = std::move(text);
+  }
+  event.data = json::serialize(data);
   return event;
 }
 

@@ -198,12 +198,14 @@ TEST_F(EgressLinkTest, OneRefusedSandboxDoesNotEndTheLink) {
 
 TEST_F(EgressLinkTest, StoresEventsAndSaysWhichItHas) {
   news_text = R"({"events":[{"at":5,"tenant":"t","sandbox":"a","type":"egress.denied","target":"x:1",)"
-              R"("rule":"r","reason":"no"}],"last":9,"lost":0})";
+              R"("rule":"r","reason":"no"},{"at":6,"type":"approval.approved","target":"y","rule":"r",)"
+              R"("approval":"apr_1","decidedBy":"me"}],"last":9,"lost":0})";
   link.start();
-  until([&] { return stored.size() == 1; });
+  until([&] { return stored.size() == 2; });
   EXPECT_EQ(stored[0].type, "egress.denied");
   EXPECT_EQ(stored[0].message, "no");
   EXPECT_EQ(stored[0].data, R"({"target":"x:1","rule":"r"})");
+  EXPECT_EQ(stored[1].data, R"({"target":"y","rule":"r","approval":"apr_1","decidedBy":"me"})");
   until([&] { return told.back().starts_with("POST /v1/alive?have=9"); });
 }
 

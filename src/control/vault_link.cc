@@ -11,8 +11,8 @@ constexpr auto kLimit = std::chrono::seconds(90);
 constexpr std::size_t kMaxAnswer = 8 << 20;  // a thousand secrets with all their metadata
 
 Error unavailable(std::string_view why) {
-  return make_error(Code::kUnavailable, "the gateway, which keeps secrets and rules, cannot be reached: {}",
-                    why)
+  return make_error(Code::kUnavailable,
+                    "the gateway, which keeps secrets, rules and approvals, cannot be reached: {}", why)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
 }
@@ -29,9 +29,16 @@ Task<Result<http::Answer>> VaultLink::rules(std::string method, std::string path
   return ask(std::move(method), "/v1/rules" + path, Secret(std::move(body)));
 }
 
+Task<Result<http::Answer>> VaultLink::approvals(std::string method, std::string tenant, std::string path,
+                                                std::string body) const {
+  std::string target = fmt::format("/v1/approvals/{}{}", http::percent_encode(tenant), path);
+  return ask(std::move(method), std::move(target), Secret(std::move(body)));
+}
+
 Task<Result<http::Answer>> VaultLink::ask(std::string method, std::string target, Secret body) const {
   if (!connect_) {
-    co_return make_error(Code::kUnsupported, "secrets and rules are kept by the gateway, which does not run")
+    co_return make_error(Code::kUnsupported,
+                         "secrets, rules and approvals are kept by the gateway, which does not run")
         .with_word("gateway_off")
         .with_hint("start Atoll with it: atoll up --gateway");
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VaultLink: calls of the gateway's vault and of its rules, passed on for the API. Values pass through and
-// are kept nowhere.
+// VaultLink: calls of the gateway's vault, rules and approvals, passed on for the API. Values pass through
+// and are kept nowhere.
 #pragma once
 
 #include <string>
@@ -24,6 +24,9 @@ class VaultLink {
                                   Secret body) const;
   // The same of its rules; `path` follows "/v1/rules".
   Task<Result<http::Answer>> rules(std::string method, std::string path, std::string body) const;
+  // The same of requests that a person must approve; `path` follows "/v1/approvals/<tenant>".
+  Task<Result<http::Answer>> approvals(std::string method, std::string tenant, std::string path,
+                                       std::string body) const;
 
  private:
   Task<Result<http::Answer>> ask(std::string method, std::string target, Secret body) const;

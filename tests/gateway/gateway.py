@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
 
 import agents  # noqa: E402
+import approvals  # noqa: E402
 import hostile  # noqa: E402
 import tools  # noqa: E402
 import world as ground  # noqa: E402

@@ -192,6 +192,7 @@ TEST(Completion, BashOffersWhatFits) {
   };
   EXPECT_EQ(offered("ke"), "key\n");
   EXPECT_EQ(offered("key ''"), "create list revoke\n");
+  EXPECT_EQ(offered("approvals ''"), "list show approve deny\n");
   EXPECT_EQ(offered("key create --role ''"), "member admin\n");
   EXPECT_EQ(offered("logs --level w"), "warn\n");
   EXPECT_EQ(offered("completion ''"), "bash zsh\n");

@@ -38,6 +38,7 @@ std::string positional_kind(const CLI::App& app) {
     std::string label = option->get_name(true, false);
     if (label == "ID") return "@id";
     if (label == "KEY") return "@key";
+    if (label == "APPROVAL") return "@approval";
     bool of_template = app.get_parent() != nullptr && app.get_parent()->get_name() == "template";
     if (label == "NAME" && of_template && app.get_name() != "build") return "@template";
     return value_kind(*option);
@@ -126,6 +127,7 @@ constexpr char kBashTail[] = R"SH(  esac
     @id) found=$(atoll ps -q 2>/dev/null) ;;
     @template) found=$(atoll template list -q 2>/dev/null) ;;
     @key) found=$(atoll key list 2>/dev/null | sed '1d; s/ .*//') ;;
+    @approval) found=$(atoll approvals list -q 2>/dev/null) ;;
     *) found=${kind//,/ } ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$found" -- "$cur"; [[ -z $files ]] || compgen -f -- "$cur")
@@ -156,6 +158,7 @@ constexpr char kZshTail[] = R"SH(  esac
     @id) compadd -- ${(f)"$(atoll ps -q 2>/dev/null)"} ;;
     @template) compadd -- ${(f)"$(atoll template list -q 2>/dev/null)"} ;;
     @key) compadd -- ${(f)"$(atoll key list 2>/dev/null | sed '1d; s/ .*//')"} ;;
+    @approval) compadd -- ${(f)"$(atoll approvals list -q 2>/dev/null)"} ;;
     *) compadd -- ${(s:,:)kind} ;;
   esac
 }

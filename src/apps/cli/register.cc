@@ -30,6 +30,7 @@ void register_all(Commands& commands) {
   register_secret(commands);
   register_service(commands);
   register_policy(commands);
+  register_approvals(commands);
   register_key(commands);
   register_tenant(commands);
   register_ca(commands);

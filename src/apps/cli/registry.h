@@ -33,6 +33,7 @@ void register_template(Commands& commands);
 void register_secret(Commands& commands);
 void register_service(Commands& commands);
 void register_policy(Commands& commands);
+void register_approvals(Commands& commands);
 void register_key(Commands& commands);
 void register_tenant(Commands& commands);
 void register_ca(Commands& commands);

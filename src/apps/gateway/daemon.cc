@@ -20,6 +20,7 @@ namespace {
 
 constexpr Steady::duration kDrain = std::chrono::seconds(2);
 constexpr Steady::duration kRenewal = std::chrono::minutes(10);  // of tokens that are good for an hour
+constexpr Steady::duration kSweep = std::chrono::seconds(1);     // of approvals that are over
 constexpr char kKeyVariable[] = "ATOLL_GATEWAY_KEY";
 constexpr unsigned kAnyMode = 0600;  // given to control's group before it is of use
 
@@ -31,13 +32,12 @@ Result<std::string> read_ca(const std::string& file) {
 boost::json::object news_json(const gateway::Events::Batch& batch) {
   boost::json::array list;
   for (const gateway::EgressEvent& event : batch.events) {
-    list.push_back(boost::json::object{{"at", event.at.ms},
-                                       {"tenant", event.tenant},
-                                       {"sandbox", event.sandbox},
-                                       {"type", event.type},
-                                       {"target", event.target},
-                                       {"rule", event.rule},
-                                       {"reason", event.reason}});
+    boost::json::object one{{"at", event.at.ms},     {"tenant", event.tenant}, {"sandbox", event.sandbox},
+                            {"type", event.type},    {"target", event.target}, {"rule", event.rule},
+                            {"reason", event.reason}};
+    if (!event.approval.empty()) one["approval"] = event.approval;
+    if (!event.decided_by.empty()) one["decidedBy"] = event.decided_by;
+    list.push_back(std::move(one));
   }
   return {{"events", std::move(list)}, {"last", batch.last}, {"lost", batch.lost}};
 }
@@ -107,6 +107,14 @@ void Daemon::sandbox_changed(const std::string& id) {
     if (!done) log::warn("a token could not be forgotten", {{"what", done.error().message()}});
   };
   scope_.spawn("revocation", revoke(tokens_.get(), id, last));
+  scope_.spawn("approvals of a sandbox", approvals_->sandbox_changed(id));
+}
+
+Task<> Daemon::sweep_approvals() {
+  while (!scope_.cancelled()) {
+    co_await approvals_->sweep();
+    co_await async::sleep_for(kSweep);
+  }
 }
 
 // Control need not be there for it, but what it said must be the truth still.
@@ -142,13 +150,14 @@ Result<void> Daemon::open() {
     paths.push_back({std::filesystem::path(options_.rules_file).parent_path(), false});
   TRY_VOID(daemons::confine_files(std::move(paths)));
   TRY_VOID(open_rules());
+  TRY_VOID(open_approvals());
   TRY_VOID(open_vault());
   interceptor_ = std::make_unique<gateway::Interceptor>(system_clock());
   TRY_VOID(interceptor_->prepare());
   TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
   parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
-                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_, *tokens_,
-                                  placeholder_root_, system_clock()});
+                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_, *approvals_,
+                                  *tokens_, placeholder_root_, system_clock()});
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));
   cleaner_ = registry_.on_change([this](const std::string& id) { sandbox_changed(id); });
@@ -173,7 +182,16 @@ Result<void> Daemon::bind() {
 Task<> Daemon::handle(http::Exchange& exchange) {
   if (gateway::vault::HttpApi::takes(exchange.request())) return vault_api_->handle(exchange);
   if (gateway::RulesApi::takes(exchange.request())) return rules_api_->handle(exchange);
+  if (gateway::ApprovalsApi::takes(exchange.request())) return approvals_api_->handle(exchange);
   return feed_.handle(exchange);
+}
+
+Result<void> Daemon::open_approvals() {
+  TRY(approvals_, gateway::Approvals::open(io_.get_executor(), options_.gateway_dir() + "/approvals.db",
+                                           registry_, system_clock()));
+  approvals_->on_change([this](const gateway::Approval& approval) { events_.add(approval); });
+  approvals_api_ = std::make_unique<gateway::ApprovalsApi>(*approvals_);
+  return success();
 }
 
 Result<void> Daemon::open_rules() {
@@ -241,6 +259,7 @@ Task<> Daemon::main_task() {
   feed_server_->start();
   front_->start();
   scope_.spawn("rules of the operator", rule_file_->watch());
+  scope_.spawn("sweep of approvals", sweep_approvals());
   scope_.spawn("renewal of tokens", renew_tokens());
   log::info("ready");
   co_await signals.async_wait(async::use_result);

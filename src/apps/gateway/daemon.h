@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "apps/gateway/options.h"
+#include "gateway/approvals/approvals_api.h"
 #include "gateway/flow/credentials.h"
 #include "gateway/fronts/front.h"
 #include "gateway/rules/rules_api.h"
@@ -29,6 +30,7 @@ class Daemon {
  private:
   Result<void> bind();
   Result<void> open_rules();
+  Result<void> open_approvals();
   Task<Result<void>> change_key();
   Result<void> open_vault();
   Result<void> open_upstream();
@@ -40,6 +42,7 @@ class Daemon {
   boost::json::object authority_of(const gateway::Sandbox& sandbox);
   void sandbox_changed(const std::string& id);
   Task<> renew_tokens();
+  Task<> sweep_approvals();
 
   Options options_;
   async::asio::io_context io_{1};
@@ -68,6 +71,8 @@ class Daemon {
   gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
   gateway::Rates rates_{system_clock()};
+  std::unique_ptr<gateway::Approvals> approvals_;
+  std::unique_ptr<gateway::ApprovalsApi> approvals_api_;
   std::unique_ptr<gateway::Parts> parts_;
   std::unique_ptr<gateway::Front> front_;
   async::Scope scope_{io_.get_executor()};

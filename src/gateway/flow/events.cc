@@ -27,13 +27,37 @@ void Events::add(const Sandbox& sandbox, std::string type, std::string_view targ
     ++lost_;
     return;
   }
+  keep({now, sandbox.tenant, sandbox.id, std::move(type), std::string(target.substr(0, kMaxTarget)),
+        std::move(rule), std::move(reason)});
+}
+
+void Events::keep(EgressEvent event) {
   if (waiting_.size() >= kMost) {
     waiting_.pop_front();
     ++first_;
     ++lost_;
   }
-  waiting_.push_back({now, sandbox.tenant, sandbox.id, std::move(type),
-                      std::string(target.substr(0, kMaxTarget)), std::move(rule), std::move(reason)});
+  waiting_.push_back(std::move(event));
+}
+
+void Events::add(const Approval& approval) {
+  WallTime now = clock_.now();
+  const Question& question = approval.question;
+  if (!approval.decided_at && too_many(question.sandbox, now)) {
+    ++lost_;
+    return;
+  }
+  bool asked = approval.state == ApprovalState::kPending;
+  std::string_view state = asked ? "asked" : approval_state_name(approval.state);
+  std::string said = approval.ended_because.empty() ? approval.reason : approval.ended_because;
+  EgressEvent event{now, question.tenant, question.sandbox, fmt::format("approval.{}", state)};
+  event.target = fmt::format("{} {}", question.method, question.url).substr(0, kMaxTarget);
+  event.rule = question.rule;
+  event.reason = fmt::format("approval {} {}{}{}", approval.id, asked ? "waits for a person" : state,
+                             said.empty() ? "" : ": ", said);
+  event.approval = approval.id;
+  event.decided_by = approval.decided_by;
+  keep(std::move(event));
 }
 
 void Events::denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/approvals/approval.h"
 #include "gateway/names/authority.h"
 #include "gateway/policy/policy.h"
 #include "gateway/sandboxes/registry.h"
@@ -19,10 +20,12 @@ struct EgressEvent {
   WallTime at;
   std::string tenant;
   std::string sandbox;
-  std::string type;  // "egress.denied", "egress.name_denied", "egress.cut", "egress.shadow"
+  std::string type;  // "egress.denied", "egress.name_denied", "egress.cut", "egress.shadow", "approval.asked"
   std::string target;
   std::string rule;
   std::string reason;
+  std::string approval = {};    // the id of one
+  std::string decided_by = {};  // a person's key
 };
 
 // Bounded by number and by each sandbox's pace. Use from one loop.
@@ -36,6 +39,8 @@ class Events {
   void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal);
   void add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
            std::string reason);
+  // A question to a person, and what became of it. What a person has decided is told at any pace.
+  void add(const Approval& approval);
   // The oldest after number `have`, and how many were lost since the last call. Those up to `have` are in the
   // journal and go; the others are kept until they are, too.
   struct Batch {
@@ -51,6 +56,7 @@ class Events {
     std::int64_t second = 0;
     std::size_t count = 0;
   };
+  void keep(EgressEvent event);
   bool too_many(const std::string& sandbox, WallTime now);
 
   const Clock& clock_;

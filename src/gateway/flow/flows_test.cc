@@ -156,6 +156,28 @@ class StillClock final : public Clock {
   WallTime at{1'000'000};
 };
 
+TEST(Events, WhatAPersonDecidedIsToldAtAnyPace) {
+  ManualClock clock;
+  Events events(clock);
+  Approval approval;
+  approval.id = "apr_1";
+  approval.question.sandbox = "a";
+  approval.question.rule = "tenant/pay";
+  for (int i = 0; i < 100; ++i) events.add(approval);
+  approval.state = ApprovalState::kDenied;
+  approval.decided_at = clock.now();
+  approval.decided_by = "me";
+  approval.reason = "too much";
+  events.add(approval);
+  Events::Batch batch = events.after(0);
+  EXPECT_EQ(batch.events.size(), Events::kMostPerSandboxAndSecond + 1);
+  EXPECT_EQ(batch.events.front().type, "approval.asked");
+  const EgressEvent& last = batch.events.back();
+  EXPECT_EQ(last.type, "approval.denied");
+  EXPECT_EQ(last.decided_by, "me");
+  EXPECT_EQ(last.reason, "approval apr_1 denied: too much");
+}
+
 TEST(Events, OneSandboxCannotFillThem) {
   StillClock clock;
   Events events(clock);

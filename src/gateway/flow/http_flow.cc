@@ -6,6 +6,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/log.h"
+#include "gateway/flow/asking.h"
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/refusal.h"
 #include "gateway/flow/websocket.h"
@@ -45,6 +46,7 @@ struct HttpFlow::Running {
   Running& operator=(const Running&) = delete;
 
   void cut() {
+    if (held) return held->notify_all();  // it looks for itself what the rules of now say
     was_cut = true;
     if (upstream) upstream->close();
     if (raw_client) raw_client->close(net::Stream::Close::kReset);
@@ -66,6 +68,8 @@ struct HttpFlow::Running {
   bool answered = false;
   bool was_cut = false;
   Placeholders placeholders;
+  async::Event* held = nullptr;     // while it waits for a person
+  Approvals::RowPtr grant;          // of a person, where one was asked
   std::optional<Error> unsendable;  // why the body could not be sent
 };
 
@@ -126,7 +130,7 @@ Task<> HttpFlow::handle(http::Exchange& exchange) {
 void HttpFlow::cut(Running& run) {
   SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
   bool pausing = now && now->generation == run.in.sandbox->generation && now->state == model::State::kPausing;
-  if (pausing && !run.was_cut)
+  if (pausing && !run.was_cut && !run.held)
     parts_.events.add(*run.in.sandbox, "egress.cut_by_pause", run.in.dialled.text(), "",
                       "the sandbox was paused while the request was under way");
   run.cut();
@@ -159,12 +163,12 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   if (decision->shadow)
     parts_.events.add(*run.in.sandbox, "egress.shadow", run.in.dialled.text(), decision->shadow->rule,
                       decision->shadow->verdict);
-  if (decision->verdict != Verdict::kAllow) {
+  if (decision->verdict == Verdict::kAsk) {
+    bool goes_on = co_await ask_person(run, *decision);
+    if (!goes_on) co_return;
+  }
+  if (decision->verdict != Verdict::kAllow && !run.grant) {
     policy::Refusal refusal = decision->refusal;
-    if (decision->verdict == Verdict::kAsk)
-      refusal = {decision->rules.empty() ? "ask" : decision->rules.front(),
-                 "a person must approve this request, and nobody can be asked yet",
-                 "ask for a rule that allows it"};
     parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
     co_await refuse(run.exchange, 403, std::move(refusal));
     co_return;
@@ -180,6 +184,10 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   if (!prepared) {
     co_await refuse(run, prepared.error());
     co_return;
+  }
+  if (run.grant) {
+    bool used = co_await use_grant(run);
+    if (!used) co_return;
   }
   co_await forward(run);
 }
@@ -198,14 +206,17 @@ policy::RequestFacts HttpFlow::facts_of(const Running& run) const {
   facts.headers = &request.headers;
   facts.unix_seconds = parts_.clock.now().ms / 1000;
   facts.body_bytes = request.has_body ? request.content_length : std::optional<std::uint64_t>(0);
+  if (run.body && !facts.body_bytes) facts.body_bytes = run.body->bytes.size();
   if (run.body && run.body->bytes.size() <= policy::kMaxJudgedBody) facts.body = run.body->bytes;
   return facts;
 }
 
 // Under other rules than those that let it through: it is judged once more.
 bool HttpFlow::still_let_through(const SandboxPtr& now, const Running& run) const {
+  if (run.held) return now->policy->request(facts_of(run)).verdict == Verdict::kAsk;
   if (!run.judged_by || run.judged_by == now->policy) return true;
-  return now->policy->request(facts_of(run)).verdict == Verdict::kAllow;
+  Verdict verdict = now->policy->request(facts_of(run)).verdict;
+  return verdict == Verdict::kAllow || (verdict == Verdict::kAsk && run.grant);
 }
 
 Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
@@ -214,11 +225,128 @@ Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
   if (request.has_body && small && run.in.sandbox->policy->reads_body(facts_of(run).at)) {
     CO_TRY(run.body, co_await hold(run, policy::kMaxJudgedBody));
   }
-  SandboxPtr now = parts_.registry.find(run.in.sandbox->id);  // rules may have changed meanwhile
-  if (!runs_on(now, *run.in.sandbox)) co_return not_running("resting");
+  co_return judge_now(run);
+}
+
+// By the rules of this moment: they may have changed while something was waited for.
+Result<policy::RequestDecision> HttpFlow::judge_now(Running& run) {
+  SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
+  if (!runs_on(now, *run.in.sandbox)) return not_running("resting");
   policy::RequestDecision decision = now->policy->request(facts_of(run));
-  if (decision.verdict == Verdict::kAllow) run.judged_by = now->policy;
-  co_return decision;
+  if (decision.verdict == Verdict::kAllow || run.grant) run.judged_by = now->policy;
+  return decision;
+}
+
+// A person's yes is for exact bytes, so all of them must be here. False: it was refused.
+Task<bool> HttpFlow::hold_for_person(Running& run, const policy::RequestDecision& decision) {
+  if (!run.exchange.request().has_body || run.body) co_return true;
+  auto most = std::min<std::uint64_t>(kMaxAskedBody, decision.max_body_bytes.value_or(kMaxAskedBody));
+  auto held = co_await hold(run, static_cast<std::size_t>(most));
+  if (held.ok()) {
+    run.body.emplace(*std::move(held));
+    co_return true;
+  }
+  Error why = std::move(held).error();
+  if (why.code() == Code::kTooLarge) {
+    why = make_error(Code::kTooLarge,
+                     "a person must approve this request, and its body is larger than {} bytes", most)
+              .with_word("approval_body_too_large")
+              .with_hint("send it in smaller parts, or ask for a rule that allows it");
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(),
+                         {decision.asked->rule, why.message(), why.hint()});
+  }
+  co_await refuse(run, why);
+  co_return false;
+}
+
+// By the rules of now: nothing when a person must say yes; else whether it goes on to be judged by
+// `decision`, or was answered.
+Task<std::optional<bool>> HttpFlow::settle(Running& run, policy::RequestDecision& decision) {
+  auto now = judge_now(run);
+  if (!now.ok()) {
+    co_await refuse(run, now.error());
+    co_return false;
+  }
+  decision = *std::move(now);
+  if (decision.verdict == Verdict::kAsk) co_return std::nullopt;
+  run.grant = nullptr;
+  co_return true;
+}
+
+// True when it goes on by `decision`, which is then of the rules of now: with run.grant, or because they no
+// longer ask. Otherwise it was answered.
+Task<bool> HttpFlow::ask_person(Running& run, policy::RequestDecision& decision) {
+  bool whole = co_await hold_for_person(run, decision);
+  if (!whole) co_return false;
+  auto settled = co_await settle(run, decision);  // the size of the body may have been open
+  if (settled) co_return *settled;
+  policy::AskedBy asked = *decision.asked;
+  Question question = question_about(run.in, origin_.secure, run.exchange, run.body, asked);
+  auto row = co_await parts_.approvals.ask(std::move(question));
+  if (row.ok()) co_return co_await wait_with(run, *row, decision);
+  policy::Refusal refusal{asked.rule, row.error().message(), row.error().hint()};
+  if (row.error().code() == Code::kExhausted) {
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    co_await refuse(run.exchange, 403, std::move(refusal));
+  } else {
+    co_await refuse(run, row.error());
+  }
+  co_return false;
+}
+
+Task<bool> HttpFlow::wait_with(Running& run, Approvals::RowPtr row, policy::RequestDecision& decision) {
+  auto until = Steady::now() + std::chrono::seconds(decision.asked->terms.hold_seconds);
+  async::Event rules(co_await async::asio::this_coro::executor);
+  while (true) {
+    run.held = &rules;
+    auto settled = co_await settle(run, decision);
+    if (settled) {
+      run.held = nullptr;
+      co_return *settled;
+    }
+    Waited waited = co_await wait_for_person(parts_.approvals, row, run.exchange, rules, until);
+    run.held = nullptr;
+    if (waited == Waited::kGone) {
+      run.exchange.abort();
+      co_return false;
+    }
+    if (waited == Waited::kDecided) break;
+  }
+  if (row->approval().state != ApprovalState::kApproved) {
+    co_await refuse_asked(run, row->approval());
+    co_return false;
+  }
+  run.grant = row;
+  auto settled = co_await settle(run, decision);
+  co_return settled.value_or(true);
+}
+
+// Last of all, so that what is refused for another reason keeps its grant. From here on it is sent once or
+// never, also when this process dies.
+Task<bool> HttpFlow::use_grant(Running& run) {
+  if (!parts_.registry.fresh()) {
+    Error unknown =
+        make_error(Code::kUnavailable, "it is not known whether the sandbox runs; no approval is used")
+            .with_word("state_unknown");
+    co_await refuse(run, unknown);
+    co_return false;
+  }
+  auto used = co_await parts_.approvals.use(run.grant);
+  if (used.ok() && *used && !run.was_cut) co_return true;
+  if (run.was_cut)
+    co_await refuse(run, not_running("resting"));
+  else if (!used.ok())
+    co_await refuse(run, used.error());
+  else
+    co_await refuse_asked(run, run.grant->approval());
+  co_return false;
+}
+
+// No denial is told here: the person's is an event already, and the others are none.
+Task<> HttpFlow::refuse_asked(Running& run, const Approval& approval) {
+  bool runs = runs_on(parts_.registry.find(run.in.sandbox->id), *run.in.sandbox);
+  HttpRefusal answer = approval_refusal(runs ? 403 : 423, approval);
+  (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
 }
 
 // Before the head is made, where the head depends on it.

@@ -44,6 +44,12 @@ class HttpFlow {
   void cut(Running& run);
   async::Task<Result<HeldBody>> hold(Running& run, std::size_t most);
   async::Task<Result<policy::RequestDecision>> judge(Running& run);
+  Result<policy::RequestDecision> judge_now(Running& run);
+  async::Task<bool> ask_person(Running& run, policy::RequestDecision& decision);
+  async::Task<bool> wait_with(Running& run, Approvals::RowPtr row, policy::RequestDecision& decision);
+  async::Task<std::optional<bool>> settle(Running& run, policy::RequestDecision& decision);
+  async::Task<bool> hold_for_person(Running& run, const policy::RequestDecision& decision);
+  async::Task<bool> use_grant(Running& run);
   policy::RequestFacts facts_of(const Running& run) const;
   bool still_let_through(const SandboxPtr& now, const Running& run) const;
   async::Task<Result<void>> read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
@@ -60,6 +66,7 @@ class HttpFlow {
   async::Task<> switch_protocol(Running& run);
   async::Task<> refuse(Running& run, const Error& error);
   async::Task<> refuse(http::Exchange& exchange, int status, policy::Refusal refusal);
+  async::Task<> refuse_asked(Running& run, const Approval& approval);
 
   Parts& parts_;
   const Inbound in_;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fair_share.h"
+#include "gateway/approvals/approvals.h"
 #include "gateway/fetch/client_identity.h"
 #include "gateway/flow/authorities.h"
 #include "gateway/flow/bodies.h"
@@ -37,6 +38,7 @@ struct Parts {
   ClientIdentities& identities;
   PatternCache& patterns;
   Rates& rates;
+  Approvals& approvals;
   token::Tokens& tokens;
   const vault::Locked& placeholder_root;  // vault/placeholder.h
   Clock& clock;

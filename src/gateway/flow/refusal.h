@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/approvals/approval.h"
 #include "gateway/policy/policy.h"
 #include "http/message.h"
 
@@ -20,5 +21,9 @@ struct HttpRefusal {
 };
 HttpRefusal http_refusal(int status, const policy::Refusal& refusal,
                          std::optional<std::chrono::seconds> retry_after = std::nullopt);
+
+// Of a request that a person was asked about and that does not go out: also {"error_code":
+// "approval_pending", "approval": {"id", "state", "expiresAt"}}, with the id in X-Atoll-Approval.
+HttpRefusal approval_refusal(int status, const Approval& approval);
 
 }  // namespace atl::gateway
