@@ -284,7 +284,9 @@ ConnectionDecision Policy::decide(const ConnectionFacts& facts, Mode mode) const
       if (found.match != Match::kYes) continue;
       return {Way::kDeny, {}, refused_by(rule, entry.id, facts.authority.text()), {}};
     }
-    bool blinds = rule.action == Action::kDeny || rule.changes_requests() == (rule.action == Action::kAllow);
+    // Nobody can be asked about what is not seen, whatever else the rule does.
+    bool blinds = rule.action == Action::kDeny || rule.action == Action::kAsk ||
+                  rule.changes_requests() == (rule.action == Action::kAllow);
     if (blinds && !blind) blind = &entry;
     if (rule.action != Action::kAllow && rule.action != Action::kAsk) continue;
     Tally::Word& word = tally.of(entry);

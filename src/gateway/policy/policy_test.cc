@@ -232,6 +232,23 @@ TEST(Policy, TheShortestTimesOfAllThatAskCount) {
   EXPECT_FALSE(policy->request(request_to("b.example:443", "GET", "/")).asked);
 }
 
+// A stream that nobody looks into would go out without a question.
+TEST(Policy, WhatCannotBeLookedIntoIsRefusedWhereAPersonIsAsked) {
+  for (const char* more : {"", R"(,"setHeaders":{"x-a":"b"})", R"(,"credential":"key")",
+                           R"(,"methods":["POST"])", R"(,"methods":["POST"],"setHeaders":{"x-a":"b"})"}) {
+    auto rule = fmt::format(R"({{"id":"ask","action":"ask","hosts":["a.example"]{}}})", more);
+    auto policy = Policy::compile({set_of("", Source::kOperator, R"(,"default":"allow")"),
+                                   set_of(rule, Source::kTenant),
+                                   set_of(R"({"action":"allow","hosts":["*"]})", Source::kTemplate)})
+                      .value();
+    auto decision = policy->connection(connection_to("a.example:5432", Stream::kOther));
+    EXPECT_EQ(decision.way, Way::kDeny) << more;
+    EXPECT_EQ(decision.refusal.rule, "tenant/ask") << more;
+    EXPECT_EQ(policy->connection(connection_to("a.example:443", Stream::kTls)).way, Way::kInspect) << more;
+    EXPECT_EQ(policy->connection(connection_to("b.example:5432", Stream::kOther)).way, Way::kPass) << more;
+  }
+}
+
 TEST(Policy, AskIsBoundLikeAllow) {
   auto policy = Policy::compile({set_of(R"({"action":"ask","hosts":["a.example"],"maxBodyBytes":10})",
                                         Source::kSandbox, R"(,"default":"allow")")})
