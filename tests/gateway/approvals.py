@@ -6,7 +6,7 @@ import os
 
 from api import Api
 from expecting import expect
-from outside import GREETER_PORT
+from outside import GREETER_PORT, HOST_ADDRESS
 from rules import set_rules
 from stand_ins import token_of
 
@@ -296,8 +296,9 @@ def only_a_key_of_the_tenant_decides(stage):
         expect(decide(stage, one, "approve", stranger).status == 404, "another tenant decided")
         inside = Api(stage.api.port, token_of(sandbox))
         expect(decide(stage, one, "approve", inside).status == 401, "the sandbox's token decided")
-        # From inside nobody speaks to the API, and the gateway's own name knows no such thing.
-        for url in (f"http://127.0.0.1:{stage.api.port}", "http://atoll.internal"):
+        # From inside nobody speaks to the API, and the gateway's own names know no such thing.
+        port = stage.api.port
+        for url in (f"http://{HOST_ADDRESS}:{port}", f"http://169.254.0.22:{port}", "http://atoll.internal"):
             words = ("-d", '{"decision":"approve"}', "-H", f"X-API-Key: {inside.key}")
             code, status, body = stage.curl(sandbox, f"{url}/v1/approvals/{one['approvalID']}?by=me", *words)
             expect(code != 0 or status in (403, 404), f"{url}: curl {code}, HTTP {status}: {body}")

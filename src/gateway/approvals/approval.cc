@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 namespace atl::gateway {
 namespace {
@@ -12,11 +14,34 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames{"pending", "approved",  "denied",
                                                  "expired", "cancelled", "used"};
 
-// Other fields differ from one try of a client to the next (counters of retries, traces, dates), and a retry
-// must find its approval.
-constexpr std::array<std::string_view, 7> kMeaning{
-    "content-encoding",       "content-type",      "upgrade",       "x-http-method",
-    "x-http-method-override", "x-method-override", "x-original-url"};
+// What clients and their libraries change between two tries of one request (counters, traces, dates), or what
+// is for one hop only. All else may change what a request does.
+constexpr std::string_view kVolatile[] = {"accept-encoding",
+                                          "amz-sdk-request",
+                                          "baggage",
+                                          "connection",
+                                          "content-length",
+                                          "date",
+                                          "expect",
+                                          "keep-alive",
+                                          "te",
+                                          "traceparent",
+                                          "tracestate",
+                                          "user-agent",
+                                          "b3",
+                                          "transfer-encoding",
+                                          "x-amzn-trace-id",
+                                          "x-correlation-id",
+                                          "x-request-id",
+                                          "http2-settings"};
+constexpr std::string_view kVolatileBeginnings[] = {"proxy-", "x-stainless-", "x-b3-"};
+
+// `_` is `-` to servers that speak CGI.
+std::string spelled(std::string_view name) {
+  std::string out = to_lower(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
 
 // Each part with its length before it, so that no two requests give the same text.
 void add(std::string& text, std::string_view part) {
@@ -63,8 +88,10 @@ boost::json::object approval_json(const Approval& approval, Shown shown) {
   return out;
 }
 
-bool changes_meaning(std::string_view header) {
-  return std::find(kMeaning.begin(), kMeaning.end(), header) != kMeaning.end();
+bool is_bound(std::string_view header) {
+  bool named = std::find(std::begin(kVolatile), std::end(kVolatile), header) != std::end(kVolatile);
+  return !named && std::none_of(std::begin(kVolatileBeginnings), std::end(kVolatileBeginnings),
+                                [&](std::string_view with) { return header.starts_with(with); });
 }
 
 std::string fingerprint_of(const ExactRequest& request) {
@@ -76,10 +103,14 @@ std::string fingerprint_of(const ExactRequest& request) {
                                 std::string_view(request.head->target)})
     add(text, part);
   add(text, sha256(request.body));
+  // In the order of their names: some clients write them in any.
+  std::multimap<std::string, std::string_view> fields;
   for (const http::Header& field : request.head->headers) {
-    if (!changes_meaning(field.name)) continue;
-    add(text, field.name);
-    add(text, field.value);
+    if (is_bound(spelled(field.name))) fields.emplace(spelled(field.name), field.value);
+  }
+  for (const auto& [name, value] : fields) {
+    add(text, name);
+    add(text, value);
   }
   for (const http::Header& field : request.trailers ? *request.trailers : http::Headers()) {
     add(text, "trailer " + field.name);

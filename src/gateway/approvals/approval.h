@@ -65,10 +65,10 @@ struct ExactRequest {
   const http::Headers* trailers = nullptr;
 };
 // SHA-256, hexadecimal: of who asks, the method, the authority, path and query as they were spelled, the body
-// and its trailers, and the header fields that change what these mean.
+// and its trailers, and all header fields but those that differ from one try of a client to the next.
 std::string fingerprint_of(const ExactRequest& request);
 
-// Of those fields, the lower-case names.
-bool changes_meaning(std::string_view header);
+// Whether an approval is bound to a header field of this lower-case name.
+bool is_bound(std::string_view header);
 
 }  // namespace atl::gateway

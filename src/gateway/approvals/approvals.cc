@@ -94,8 +94,9 @@ Result<void> Approvals::check_room(const Question& question) const {
 }
 
 Task<Result<Approvals::RowPtr>> Approvals::ask(Question question) {
-  auto found = standing_.find(question.fingerprint);
-  if (found != standing_.end()) {
+  while (true) {
+    auto found = standing_.find(question.fingerprint);
+    if (found == standing_.end()) co_return co_await make(std::move(question));
     RowPtr row = found->second;
     while (row->kept_ == Row::Kept::kNotYet) co_await row->changed_.wait();
     if (row->kept_ == Row::Kept::kFailed)
@@ -103,9 +104,16 @@ Task<Result<Approvals::RowPtr>> Approvals::ask(Question question) {
     // What is over is no answer any more; the sweep may not have come by yet.
     co_await end_what_is_over(row);
     if (stands(row->approval_)) co_return row;
-    standing_.erase(row->approval_.question.fingerprint);
+    stand_down(*row);  // and look again: somebody may have asked anew meanwhile
   }
-  co_return co_await make(std::move(question));
+}
+
+// Nobody who comes later joins it.
+void Approvals::stand_down(const Row& row) {
+  auto standing = standing_.find(row.approval_.question.fingerprint);
+  if (standing == standing_.end() || standing->second.get() != &row) return;
+  some_are_over_ = true;
+  standing_.erase(standing);
 }
 
 Task<Result<Approvals::RowPtr>> Approvals::make(Question question) {
@@ -143,6 +151,7 @@ Task<State> Approvals::wait(RowPtr row, Steady::time_point until) {
   Waiter waiter(*this, *row);
   while (row->approval_.state == State::kPending && Steady::now() < until)
     co_await row->changed_.wait_until(until);
+  co_await end_what_is_over(row);  // that its time was over is not to be told as pending
   waiter.answered = true;
   row->told_to_return_ |= row->approval_.state == State::kPending;
   co_return row->approval_.state;
@@ -156,11 +165,7 @@ Task<Result<bool>> Approvals::change(RowPtr row, Approval now) {
   CO_TRY(bool first, co_await db_->run(std::move(job)));
   if (!first) co_return false;
   row->approval_ = std::move(now);
-  auto standing = standing_.find(row->approval_.question.fingerprint);
-  if (standing != standing_.end() && standing->second == row && !stands(row->approval_)) {
-    standing_.erase(standing);
-    some_are_over_ = true;
-  }
+  if (!stands(row->approval_)) stand_down(*row);
   row->changed_.notify_all();
   changed_(row->approval_);
   co_return true;
@@ -263,17 +268,23 @@ Task<> Approvals::sandbox_changed(std::string sandbox) {
   }
   for (const RowPtr& row : theirs) {
     if (auto over = end_of(*row, true)) co_await end(row, over->first, over->second);
+    if (is_moot(row->approval_)) stand_down(*row);
   }
+}
+
+// A denial that nobody can run into any more: it takes no room.
+bool Approvals::is_moot(const Approval& approval) const {
+  return approval.state == State::kDenied && !runs(approval.question);
 }
 
 Task<> Approvals::sweep() {
   std::vector<RowPtr> all;
   for (const auto& [fingerprint, row] : standing_) all.push_back(row);
-  for (const RowPtr& row : all) co_await end_what_is_over(row);
-  auto denied_long_ago = std::erase_if(standing_, [this](const auto& one) {
-    return one.second->kept_ == Row::Kept::kOnDisk && !stands(one.second->approval_);
-  });
-  some_are_over_ |= denied_long_ago > 0;
+  for (const RowPtr& row : all) {
+    co_await end_what_is_over(row);
+    bool moot = registry_.fresh() && is_moot(row->approval_);
+    if (row->kept_ == Row::Kept::kOnDisk && (moot || !stands(row->approval_))) stand_down(*row);
+  }
   if (std::exchange(some_are_over_, false)) co_await forget_oldest();
 }
 

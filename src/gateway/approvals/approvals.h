@@ -83,6 +83,8 @@ class Approvals {
   // Why it ends now, when it does. `sure`: what runs is known, as it is whenever control is heard.
   std::optional<std::pair<ApprovalState, std::string>> end_of(const Row& row, bool sure) const;
   async::Task<> end_what_is_over(RowPtr row);
+  void stand_down(const Row& row);
+  bool is_moot(const Approval& approval) const;
   bool runs(const Question& question) const;
   bool stands(const Approval& approval) const;
 

@@ -168,7 +168,11 @@ TEST_F(ApprovalsTest, AGrantIsUsedOnce) {
   EXPECT_FALSE(use(row));
   ASSERT_TRUE(approve(row).ok());
   EXPECT_EQ(held.state, State::kApproved);
-  EXPECT_TRUE(use(row));
+  std::optional<Result<bool>> first, second;
+  asio::co_spawn(loop_, keep(approvals_->use(row), first), asio::detached);
+  asio::co_spawn(loop_, keep(approvals_->use(row), second), asio::detached);
+  until([&] { return first && second; });
+  EXPECT_EQ(int{first->value()} + int{second->value()}, 1);
   EXPECT_FALSE(use(row));
   EXPECT_EQ(row->approval().state, State::kUsed);
   EXPECT_THAT(told_, ElementsAre("pending", "approved by key-1", "used by key-1"));
@@ -196,6 +200,37 @@ TEST_F(ApprovalsTest, TwoThatAskAtTheSameMomentJoin) {
   ASSERT_TRUE((*first).ok() && (*second).ok());
   EXPECT_EQ(**first, **second);
   EXPECT_EQ(approvals_->list("t", "", std::nullopt, 10).size(), 1u);
+}
+
+TEST_F(ApprovalsTest, TwoThatAskWhenOneHasJustExpiredJoin) {
+  RowPtr old = ask(question());
+  clock_.advance(kLasts);
+  std::optional<Result<RowPtr>> first, second;
+  asio::co_spawn(loop_, keep(approvals_->ask(question()), first), asio::detached);
+  asio::co_spawn(loop_, keep(approvals_->ask(question()), second), asio::detached);
+  until([&] { return first && second; });
+  ASSERT_TRUE((*first).ok() && (*second).ok());
+  EXPECT_EQ(**first, **second);
+  EXPECT_NE(**first, old);
+  EXPECT_EQ(ask(question()), **first);  // it stands
+  EXPECT_EQ(approvals_->list("t", "", State::kPending, 10).size(), 1u);
+}
+
+TEST_F(ApprovalsTest, WhatHasExpiredIsNotToldAsPending) {
+  RowPtr row = ask(question());
+  clock_.advance(kLasts);
+  EXPECT_EQ(look(row), State::kExpired);
+}
+
+TEST_F(ApprovalsTest, DenialsThatNobodyCanRunIntoTakeNoRoom) {
+  for (std::size_t i = 0; i < Approvals::kMostPerSandbox; ++i)
+    ASSERT_TRUE(deny(ask(question(std::to_string(i)))).ok());
+  EXPECT_FALSE(get(approvals_->ask(question("more"))).ok());
+  put(2, model::State::kRunning);
+  run(approvals_->sandbox_changed(kId));
+  Question next = question("next");
+  next.generation = 2;
+  EXPECT_NE(ask(next), nullptr);
 }
 
 TEST_F(ApprovalsTest, ARetryFindsWhatWasApprovedMeanwhile) {

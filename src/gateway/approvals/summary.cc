@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/text.h"
@@ -16,6 +17,9 @@ constexpr std::size_t kPrefixWord = 12;  // with a beginning that keys have
 constexpr std::size_t kUuid = 36;
 constexpr std::size_t kLooked = 4 * kMaxShownBody;  // of a body
 constexpr std::size_t kMaxName = 64;
+constexpr std::size_t kMaxShownFields = 12;
+constexpr std::size_t kMaxShownField = 160;
+constexpr std::size_t kMaxShownLines = 60;  // of a body
 
 constexpr std::array<std::string_view, 13> kSecretNames{
     "token",     "secret",        "passw",      "pwd",     "apikey", "accesskey", "privatekey",
@@ -170,6 +174,9 @@ std::string cut(std::string text, std::size_t most) {
   return text + "…";
 }
 
+// Begins with what no field's name and no line of a body can begin with.
+constexpr std::string_view kMore = "(the rest is not shown)\n";
+
 std::string body_lines(std::string_view body) {
   std::string_view looked = body.substr(0, kLooked);
   // A word that the end cuts would be too short to be known.
@@ -177,34 +184,73 @@ std::string body_lines(std::string_view body) {
     auto end = looked.find_last_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%+");
     looked = looked.substr(0, end == std::string_view::npos ? 0 : end + 1);
   }
-  std::string shown = cut(redacted(looked), kMaxShownBody);
+  std::string all = redacted(looked);
+  bool whole = looked.size() == body.size() && all.size() <= kMaxShownBody;
   std::string out;
-  for (std::string_view line : split(shown, '\n')) out += fmt::format("| {}\n", line);
-  if (looked.size() < body.size()) out += "(the rest is not shown)\n";
+  std::size_t lines = 0;
+  std::string shown = cut(std::move(all), kMaxShownBody);
+  for (std::string_view line : split(shown, '\n')) {
+    if (++lines > kMaxShownLines) break;
+    out += fmt::format("| {}\n", line);
+  }
+  if (!whole || lines > kMaxShownLines) out += kMore;
   return out;
+}
+
+// That nobody decides by.
+bool is_quiet(std::string_view name) {
+  constexpr std::string_view kQuiet[] = {"accept", "accept-language", "cache-control", "dnt",
+                                         "origin", "pragma",          "priority",      "referer"};
+  return !is_bound(name) || name.starts_with("sec-") ||
+         std::find(std::begin(kQuiet), std::end(kQuiet), name) != std::end(kQuiet);
+}
+
+std::string field_line(const http::Header& field) {
+  std::string value = speaks_of_secrets(field.name) ? std::string(kGone) : redacted(field.value);
+  return fmt::format("{}: {}", field.name, value);
+}
+
+std::string field_lines(const ExactRequest& request) {
+  std::vector<std::string> lines;
+  for (const http::Header& field : request.head->headers) {
+    if (!is_quiet(field.name)) lines.push_back(field_line(field));
+  }
+  for (const http::Header& field : request.trailers ? *request.trailers : http::Headers())
+    lines.push_back("trailer " + field_line(field));
+  std::string out;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i == kMaxShownFields) return out + fmt::format("({} more fields are not shown)\n", lines.size() - i);
+    bool whole = lines[i].size() <= kMaxShownField;
+    out += cut(printable(lines[i]), kMaxShownField) + "\n";
+    if (!whole) out += kMore;
+  }
+  return out;
+}
+
+std::string whole_url(const ExactRequest& request) {
+  std::string_view authority = request.authority;
+  std::string_view usual = request.secure ? ":443" : ":80";
+  if (authority.ends_with(usual)) authority.remove_suffix(usual.size());
+  std::string target = redacted(request.head->target);
+  std::replace(target.begin(), target.end(), '\n', '?');
+  return fmt::format("{}://{}{}", request.secure ? "https" : "http", authority, target);
 }
 
 }  // namespace
 
 std::string redacted(std::string_view text) { return Redactor(plain(text)).run(); }
 
-std::string shown_url(const ExactRequest& request) {
-  std::string_view authority = request.authority;
-  std::string_view usual = request.secure ? ":443" : ":80";
-  if (authority.ends_with(usual)) authority.remove_suffix(usual.size());
-  std::string target = redacted(request.head->target);
-  std::replace(target.begin(), target.end(), '\n', '?');
-  return cut(fmt::format("{}://{}{}", request.secure ? "https" : "http", authority, target), kMaxShownUrl);
-}
+std::string shown_url(const ExactRequest& request) { return cut(whole_url(request), kMaxShownUrl); }
 
 std::string summary_of(const ExactRequest& request) {
-  std::string out = fmt::format("{} {}\n", request.head->method, shown_url(request));
-  if (request.head->headers.find("upgrade"))
-    out += "opens a connection that goes on both ways: everything said in it goes with this approval\n";
-  for (const http::Header& field : request.head->headers) {
-    if (changes_meaning(field.name))
-      out += cut(printable(fmt::format("{}: {}", field.name, redacted(field.value))), kMaxName * 4) + "\n";
-  }
+  std::string url = whole_url(request);
+  bool whole = url.size() <= kMaxShownUrl;
+  std::string out =
+      fmt::format("{} {}\n", cut(request.head->method, kMaxName), cut(std::move(url), kMaxShownUrl));
+  if (!whole) out += kMore;
+  if (request.head->headers.has_token("upgrade", "websocket"))
+    out += "opens a WebSocket: everything said in it goes with this approval\n";
+  out += field_lines(request);
   if (request.body.empty()) return cut(std::move(out), kMaxSummary);
   out += fmt::format("{} bytes, SHA-256 {}\n", request.body.size(), hex_encode(sha256(request.body)));
   bool text = valid_utf8(request.body) && !request.head->headers.find("content-encoding") &&

@@ -50,9 +50,17 @@ TEST(Fingerprint, IsOfEverythingThatAPersonSaysYesTo) {
   EXPECT_TRUE(changed([](Shown& s) { s.head.headers.add("x-http-method-override", "DELETE"); }));
   EXPECT_TRUE(changed([](Shown& s) { s.head.headers.add("content-encoding", "gzip"); }));
   EXPECT_TRUE(changed([](Shown& s) { s.head.headers.add("upgrade", "websocket"); }));
+  for (const char* field : {"x-amz-target", "x-amz-copy-source", "soapaction", "destination", "if-match",
+                            "range", "authorization", "cookie", "x_http_method_override"})
+    EXPECT_TRUE(changed([&](Shown& s) { s.head.headers.add(field, "1"); })) << field;
   EXPECT_TRUE(changed([](Shown& s) { s.trailers.add("x-last", "1"); }));
   // What differs from one try to the next does not.
-  EXPECT_FALSE(changed([](Shown& s) { s.head.headers.add("x-stainless-retry-count", "1"); }));
+  for (const char* field : {"x-stainless-retry-count", "traceparent", "user-agent", "date", "x_request_id"})
+    EXPECT_FALSE(changed([&](Shown& s) { s.head.headers.add(field, "1"); })) << field;
+  Shown one, other;
+  one.head.headers = {{"a", "1"}, {"b", "2"}};
+  other.head.headers = {{"b", "2"}, {"a", "1"}};
+  EXPECT_EQ(one.fingerprint(), other.fingerprint());
 }
 
 TEST(Redacted, LeavesOutWhatLooksLikeASecret) {
@@ -89,13 +97,15 @@ TEST(Redacted, PlaysNoTricksOnScreens) {
 TEST(Summary, SaysWhatGoesWhereAndIsShort) {
   Shown shown("/v1/pay?token=abc", "{\"amount\": 5}\nPOST https://good.example/");
   shown.head.headers.add("content-type", "application/json");
-  shown.head.headers.add("cookie", "id=1");
+  shown.head.headers.add("cookie", "id=1; name=bob");
   shown.request.body = shown.body;
   std::string text = summary_of(shown.request);
   EXPECT_THAT(text, HasSubstr("POST https://pay.example/v1/pay?token=[redacted]\n"));
   EXPECT_THAT(text, HasSubstr("content-type: application/json\n"));
   EXPECT_THAT(text, HasSubstr("\n| {\"amount\": 5}\n| POST https://good.example/\n"));
-  EXPECT_THAT(text, Not(HasSubstr("id=1")));
+  EXPECT_THAT(text, HasSubstr("\ncookie: [redacted]\n"));
+  EXPECT_THAT(text, Not(HasSubstr("bob")));
+  EXPECT_THAT(text, Not(HasSubstr("not shown")));
   Shown large("/" + std::string(100'000, 'a'), std::string(1 << 20, 'b'));
   large.request.body = large.body;
   EXPECT_LE(summary_of(large.request).size(), kMaxSummary + 3);
@@ -103,6 +113,33 @@ TEST(Summary, SaysWhatGoesWhereAndIsShort) {
   Shown binary("/", std::string("\0\1", 2));
   binary.request.body = binary.body;
   EXPECT_THAT(summary_of(binary.request), HasSubstr("(not text)"));
+}
+
+TEST(Summary, FieldsDoNotPushTheBodyOutAndCutsAreSaid) {
+  Shown shown("/", "the amount\n(the rest is not shown)");
+  for (int i = 0; i < 100; ++i) shown.head.headers.add(fmt::format("x-{}", i), std::string(1000, '.'));
+  shown.trailers.add("x-last", "1");
+  shown.request.body = shown.body;
+  std::string text = summary_of(shown.request);
+  EXPECT_THAT(text, HasSubstr("\n(89 more fields are not shown)\n"));
+  EXPECT_THAT(text, HasSubstr("\n| the amount\n| (the rest is not shown)\n"));
+  EXPECT_FALSE(text.ends_with("\n(the rest is not shown)\n"));
+  Shown trailer("/");
+  trailer.trailers.add("x-last", "1");
+  EXPECT_THAT(summary_of(trailer.request), HasSubstr("\ntrailer x-last: 1\n"));
+  for (const std::string& body : {std::string(3000, '.'), std::string(100, '\n')}) {
+    Shown cut_body("/", body);
+    cut_body.request.body = cut_body.body;
+    EXPECT_TRUE(summary_of(cut_body.request).ends_with("\n(the rest is not shown)\n"));
+  }
+}
+
+TEST(Summary, OnlyAWebSocketGoesOnBothWays) {
+  Shown shown;
+  shown.head.headers.add("upgrade", "h2c");
+  EXPECT_THAT(summary_of(shown.request), Not(HasSubstr("WebSocket")));
+  shown.head.headers.set("upgrade", "websocket");
+  EXPECT_THAT(summary_of(shown.request), HasSubstr("opens a WebSocket"));
 }
 
 // A secret that the end of what is looked at cuts in two would be too short to be known.

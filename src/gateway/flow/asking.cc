@@ -4,13 +4,31 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "gateway/approvals/summary.h"
+#include "gateway/token/text.h"
+#include "gateway/upstream/hop_by_hop.h"
 
 namespace atl::gateway {
 
 using async::Task;
 
+namespace {
+
+// As it goes out, as far as the client decides that: without what Connection takes away on the way, and
+// without tokens of ours.
+http::RequestHead as_sent(const http::RequestHead& received) {
+  http::RequestHead out = received;
+  for (const std::string& option : connection_options(received.headers)) {
+    if (option != "upgrade") out.headers.remove(option);
+  }
+  token::remove_tokens(out.headers);
+  return out;
+}
+
+}  // namespace
+
 Question question_about(const Inbound& in, bool secure, const http::Exchange& exchange,
                         const std::optional<HeldBody>& body, const policy::AskedBy& asked) {
+  http::RequestHead head = as_sent(exchange.request());
   ExactRequest exact;
   exact.tenant = in.sandbox->tenant;
   exact.sandbox = in.sandbox->id;
@@ -18,7 +36,7 @@ Question question_about(const Inbound& in, bool secure, const http::Exchange& ex
   exact.label = in.label;
   exact.secure = secure;
   exact.authority = in.dialled.text();
-  exact.head = &exchange.request();
+  exact.head = &head;
   if (body) exact.body = body->bytes;
   exact.trailers = &exchange.request_trailers();
   Question out;

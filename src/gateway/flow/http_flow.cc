@@ -412,6 +412,8 @@ Task<> HttpFlow::forward(Running& run) {
   Route route{run.in.dialled};
   route.tls = origin_.secure;
   route.credential = run.injection.id;
+  // On a connection of its own: what fails on a kept one may be sent again, and a grant is for once.
+  if (run.grant) route.credential += " by " + run.grant->approval().id;
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   choose_way(parts_, run.in, stream, route);
