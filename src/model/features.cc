@@ -97,6 +97,8 @@ constexpr FeatureInfo kTable[] = {
      "Linux 5.2 or newer with cgroup2 is needed; without it nothing can be paused"},
     {F::kCgroupKill, "cgroup_kill", "kill switch of cgroups", kNone, kAll, true,
      "Linux 5.14 or newer with cgroup2 is needed; processes are killed one by one until then"},
+    {F::kProcessLabels, "process_labels", "identities of labelled commands", kNone, kC, false,
+     "mount cgroup2, and load nft_socket (CONFIG_NFT_SOCKET); without them no command can have a label"},
     {F::kSwapLimit, "swap_limit", "swap limits of cgroups", kNone, kAll, false,
      "kernel parameter swapaccount=1; without it sandboxes may fill the host's swap"},
     {F::kPressure, "pressure", "memory pressure", kNone, kAll, false,

@@ -62,6 +62,7 @@ enum class Feature : std::uint8_t {
   kKvm,
   kTun,
   kMachineStarts,
+  kProcessLabels,
   kEnd,
 };
 inline constexpr std::size_t kFeatures = static_cast<std::size_t>(Feature::kEnd);

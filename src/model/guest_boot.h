@@ -34,6 +34,9 @@ struct GuestBoot {
   std::int32_t cpu_usage_fd;     // read-only: cpuacct.usage (ns) or cpu.stat ("usage_usec N")
   std::uint32_t cpu_millis;
   std::uint32_t open_files;  // RLIMIT_NOFILE of user processes
+  // Directory of the sandbox's cgroup in the unified tree, where commands can be given labels: below it the
+  // runner makes `label-N`. 0 stands for none too.
+  std::int32_t cgroup_fd;
   std::uint64_t memory_bytes;
   std::uint64_t disk_bytes;
   char sandbox[24];

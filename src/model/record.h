@@ -70,6 +70,7 @@ struct SandboxRow {
   Secret traffic_token;  // empty: public traffic is allowed
   StringMap metadata;
   NetworkRules network;
+  std::vector<std::string> labels;  // of commands, by number less one; grows only
   Ingress ingress;
   Lifecycle lifecycle;
   bool rests_in_memory = true;  // while it is paused: or on its disk

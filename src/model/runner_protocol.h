@@ -42,6 +42,8 @@ enum class Type : std::uint16_t {
 
   kUsage = 14,  // UsageRequest -> UsageReply: CPU time of many sandboxes at once
 
+  kLabels = 15,  // LabelsRequest -> Done: make identities for labels of commands
+
   // replies
   kHelloReply = 101,
   kStartReply = 102,
@@ -271,6 +273,16 @@ struct NetworkRequest {
     std::uint8_t prefix;
     std::uint8_t pad[3];
   } allow[kMaxNetworkRules], deny[kMaxNetworkRules];
+};
+
+// Labels 1 to `count` have an identity afterwards; those that have one keep it. Refused with the word
+// label_unsupported where the tier or the host cannot give any.
+struct LabelsRequest {
+  Header header;
+  Text<24> sandbox;
+  std::uint64_t generation;
+  std::uint32_t count;
+  std::uint32_t pad;
 };
 
 struct CapacityRequest {

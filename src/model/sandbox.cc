@@ -90,6 +90,14 @@ bool base36(std::string_view text) {
 }
 }  // namespace
 
+bool valid_label(std::string_view name) {
+  constexpr std::size_t kLongest = 64;
+  return !name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
 std::string new_sandbox_id() { return "i" + random_base36(20); }
 
 bool valid_sandbox_id(std::string_view id) { return id.size() == 21 && id.front() == 'i' && base36(id); }

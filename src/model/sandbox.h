@@ -79,6 +79,9 @@ struct NetworkRules {
 };
 inline constexpr std::size_t kMaxNetworkRules = 64;  // of each list
 
+// The name of a label of commands: 1 to 64 letters, digits, '-', '_' or '.', as in rules.
+bool valid_label(std::string_view name);
+
 // Sandbox id: 'i' + 20 of [a-z0-9]. Safe as a DNS label behind a port prefix.
 std::string new_sandbox_id();
 bool valid_sandbox_id(std::string_view id);

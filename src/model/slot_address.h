@@ -39,4 +39,35 @@ constexpr std::optional<std::uint32_t> slot_of_alias(const Ipv4& address) {
   return n - 1;
 }
 
+// Labels of commands have numbers from 1 on in their sandbox, in the order in which they were made.
+inline constexpr std::uint32_t kMaxLabels = 15;
+
+// The source of what a labelled process sends, as it leaves the sandbox. The same in every one.
+constexpr Ipv4 label_address(std::uint32_t label) { return {169, 254, 1, static_cast<std::uint8_t>(label)}; }
+
+static_assert(kMaxSlots <= 1u << 12);
+
+// What the host calls such a process, as it calls the sandbox by its alias: 16 addresses for each slot, in
+// 100.96.0.0/16.
+constexpr Ipv4 label_alias(std::uint32_t slot, std::uint32_t label) {
+  std::uint32_t n = slot << 4 | label;
+  return {100, 96, static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)};
+}
+
+// Who sends from an alias; `label` 0: a process without one.
+struct Sender {
+  std::uint32_t slot = 0;
+  std::uint32_t label = 0;
+};
+constexpr std::optional<Sender> sender_of(const Ipv4& address) {
+  if (address[0] == 100 && address[1] == 96) {
+    std::uint32_t n = static_cast<std::uint32_t>(address[2]) << 8 | address[3];
+    if ((n & kMaxLabels) == 0) return std::nullopt;
+    return Sender{n >> 4, n & kMaxLabels};
+  }
+  auto slot = slot_of_alias(address);
+  if (!slot) return std::nullopt;
+  return Sender{*slot, 0};
+}
+
 }  // namespace atl::model

@@ -133,9 +133,20 @@ class EgressTest : public RunnerFixture {
     }).join();
     return out;
   }
-  static std::string alias(std::uint32_t slot) {
-    sys::Ipv4 a = runner::alias_address(slot);
-    return fmt::format("{}.{}.{}.{}", a[0], a[1], a[2], a[3]);
+  static std::string text(const sys::Ipv4& a) { return fmt::format("{}.{}.{}.{}", a[0], a[1], a[2], a[3]); }
+  static std::string alias(std::uint32_t slot) { return text(runner::alias_address(slot)); }
+  wire::Done label(char letter, std::uint32_t count) {
+    wire::LabelsRequest request{};
+    request.sandbox.set(World::id(letter));
+    request.count = count;
+    client_->send(request, wire::Type::kLabels);
+    return *client_->receive<wire::Done>(wire::Type::kDone);
+  }
+  // As hear(), of a process with this label: by the descriptor that the guest daemon has.
+  static std::string hear_as(std::uint32_t label, const std::string& link) {
+    return World::shell(link, fmt::format("echo 0 > /proc/self/fd/9/label-{}/cgroup.procs && "
+                                          "{{ echo | nc -w 2 9.9.9.9 {} 2>&1 | head -n 1; }} 2>/dev/null",
+                                          label, kSinkPort));
   }
 
   std::uint16_t port_ = 0;
@@ -196,6 +207,69 @@ TEST_F(EgressTest, GoesOnUnderANewRunner) {
   EXPECT_THAT(hear(link, "9.9.9.9"), HasSubstr("gateway"));
   ASSERT_TRUE(world_->start({}, {"--egress-port", std::to_string(port_)}));
   EXPECT_THAT(hear(link, "9.9.9.9"), HasSubstr("gateway"));
+}
+
+TEST_F(EgressTest, ALabelledProcessHasAnAliasOfItsOwn) {
+  auto reply = World::start_sandbox(*client_, World::id('a'));
+  ASSERT_TRUE(reply && reply->status.ok == 1);
+  std::string link = reply->interface.str();
+  auto expect_all = [&] {
+    EXPECT_THAT(hear(link, "9.9.9.9"), HasSubstr(alias(reply->slot) + ":0"));
+    for (std::uint32_t label : {1u, 2u})
+      EXPECT_THAT(hear_as(label, link), HasSubstr(text(runner::label_alias(reply->slot, label)) + ":0"));
+  };
+  wire::Done done = label('a', 2);
+  ASSERT_EQ(done.status.ok, 1) << done.status.message.str();
+  expect_all();
+  // More of them later, and the same once more, change nothing for those that are there.
+  ASSERT_EQ(label('a', 15).status.ok, 1);
+  ASSERT_EQ(label('a', 1).status.ok, 1);
+  expect_all();
+  world_->kill();
+  expect_all();
+  ASSERT_TRUE(world_->start({}, {"--egress-port", std::to_string(port_)}));
+  client_.emplace(world_->socket());
+  expect_all();
+  EXPECT_EQ(label('a', 16).status.code, static_cast<std::uint8_t>(Code::kInvalid));
+}
+
+TEST_F(EgressTest, NothingOfLabelsIsLeftToTheNextOwnerOfTheSlot) {
+  auto reply = World::start_sandbox(*client_, World::id('a'));
+  ASSERT_TRUE(reply && reply->status.ok == 1);
+  ASSERT_EQ(label('a', 3).status.ok, 1);
+  EXPECT_THAT(hear_as(3, reply->interface.str()), HasSubstr("gateway"));
+  World::stop_sandbox(*client_, World::id('a'));
+  EXPECT_THAT(world_->leftovers(World::id('a')), testing::IsEmpty());
+  std::string out = world_->path("labels");
+  std::string command = fmt::format("nft list map inet {} labels > {}", world_->name(), out);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_THAT(*sys::read_file(out), Not(HasSubstr("169.254.1.")));
+}
+
+// Until the next one of a crash of the runner in the middle, nothing has a label; then everything is made.
+TEST_F(EgressTest, LabelsThatWereHalfMadeAreMadeAgain) {
+  for (const char* point : {"runner.labels.after_groups", "runner.labels.after_table",
+                            "runner.labels.after_rules", "runner.labels.after_record"}) {
+    SCOPED_TRACE(point);
+    world_->kill();
+    ASSERT_TRUE(world_->start(point, {"--egress-port", std::to_string(port_)})) << world_->log();
+    client_.emplace(world_->socket());
+    auto reply = World::start_sandbox(*client_, World::id('a'));
+    ASSERT_TRUE(reply && reply->status.ok == 1);
+    wire::LabelsRequest request{};
+    request.sandbox.set(World::id('a'));
+    request.count = 2;
+    client_->send(request, wire::Type::kLabels);
+    EXPECT_FALSE(client_->receive<wire::Done>(wire::Type::kDone));
+    world_->kill();
+    ASSERT_TRUE(world_->start({}, {"--egress-port", std::to_string(port_)})) << world_->log();
+    client_.emplace(world_->socket());
+    ASSERT_EQ(label('a', 2).status.ok, 1);
+    std::string heard = hear_as(2, reply->interface.str());
+    EXPECT_THAT(heard, HasSubstr(text(runner::label_alias(reply->slot, 2)) + ":0"));
+    World::stop_sandbox(*client_, World::id('a'));
+    EXPECT_THAT(world_->leftovers(World::id('a')), testing::IsEmpty());
+  }
 }
 
 }  // namespace

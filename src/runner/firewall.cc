@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "runner/names.h"
+#include "runner/nft.h"
 #include "runner/special_ranges.h"
 #include "sys/files.h"
 
@@ -19,8 +20,9 @@ constexpr int kFlowsPerSlot = 4096;
 constexpr int kNewFlowsPerSecond = 500;
 constexpr int kNewFlowsBurst = 1000;
 constexpr int kToldPerSecond = 100;  // refusals that are answered by ICMP, of each slot
-constexpr std::string_view kHostAddresses = "100.64.0.0/12";  // of host_address()
-constexpr std::string_view kAliases = "100.80.0.0/12";        // of alias_address()
+constexpr std::string_view kAliases =
+    "{ 100.80.0.0/12, 100.96.0.0/16 }";  // of alias_address(), label_alias()
+constexpr std::string_view kLabelAliases = "100.96.0.0/16";
 
 // Priorities: before connection tracking, and just before the host's own filter chains. An accept here
 // does not overrule a drop there: each base chain has its say. `early` and `home` rewrite addresses without
@@ -36,15 +38,23 @@ constexpr std::string_view kAliases = "100.80.0.0/12";        // of alias_addres
 // lead to the address inside. No route leads back to that address: what the host said to it would leave by
 // the default route, with what it quotes. So all that may be refused with an answer has its alias, and what
 // has not is dropped.
+//
+// Whatever has another source than the address inside was sent by a process with a label, by the sandbox's
+// own table (labels.cc), or is forged. TCP and DNS of such go to the gateway; no datagram of theirs is
+// forwarded, since the kernel knows no rules about labels.
 constexpr std::string_view kChains = R"(
   chain early {{
     type filter hook prerouting priority raw - 150; policy accept;
     iifname != @slots return
     meta nfproto != ipv4 drop
-    ip saddr != {inside} counter name spoofed drop
+    ip saddr != {inside} goto labelled
     ct original zone set iifname map @zones
     ip daddr {hosts} tcp flags & (syn | ack) != syn return
     ip saddr set iifname map @aliases
+  }}
+  chain labelled {{
+    ct original zone set iifname map @zones ip saddr set iifname . ip saddr map @labels return
+    counter name spoofed drop
   }}
   chain to_host {{
     type filter hook input priority filter - 10; policy accept;
@@ -66,6 +76,7 @@ constexpr std::string_view kChains = R"(
     ip daddr @special goto refuse
     fib daddr type != unicast goto refuse
     ct state invalid drop
+    ip saddr {labels} goto refuse
 {bounds}{judgement}    goto refuse
   }}
   chain to_slot {{
@@ -141,6 +152,17 @@ std::vector<std::string> keyed(std::uint32_t slot, const std::vector<model::Cidr
   return out;
 }
 
+// Of labels above `from` up to `to`.
+std::vector<std::string> label_elements(std::uint32_t slot, std::uint32_t from, std::uint32_t to) {
+  std::vector<std::string> out;
+  for (std::uint32_t label = from + 1; label <= to; ++label) {
+    out.push_back(fmt::format("\"{}\" . {} : {}", link_name(slot),
+                              model::format_cidr({label_address(label), 32}),
+                              model::format_cidr({label_alias(slot, label), 32})));
+  }
+  return out;
+}
+
 std::string special_ranges() {
   std::vector<std::string> parts;
   for (const SpecialRange& range : kSpecialRanges) {
@@ -193,21 +215,14 @@ Firewall::~Firewall() {
 
 Result<std::string> Firewall::run(const std::string& commands, bool terse) {
   if (context_ == nullptr) {
-    context_ = nft_ctx_new(NFT_CTX_DEFAULT);
-    if (context_ == nullptr) return make_error(Code::kUnavailable, "libnftables cannot start");
-    nft_ctx_buffer_output(context_);
-    nft_ctx_buffer_error(context_);
+    TRY(context_, make_nft_context());
   }
-  nft_ctx_output_set_flags(context_, terse ? NFT_CTX_OUTPUT_TERSE | NFT_CTX_OUTPUT_STATELESS : 0);
-  if (nft_run_cmd_from_buffer(context_, commands.c_str()) != 0) {
-    std::string_view reason = nft_ctx_get_error_buffer(context_);
-    return make_error(Code::kInternal, "nftables: {}", trim(reason.substr(0, reason.find('\n'))))
-        .with_hint(
-            fmt::format("the kernel needs nf_tables with inet, fib, conntrack and NAT support, and \"{}\" "
-                        "must not be a word of nft's language",
-                        name_));
-  }
-  return std::string(nft_ctx_get_output_buffer(context_));
+  Result<std::string> done = run_nft(context_, commands, terse);
+  if (done.ok()) return done;
+  return std::move(done).error().with_hint(
+      fmt::format("the kernel needs nf_tables with inet, fib, conntrack and NAT support, and \"{}\" "
+                  "must not be a word of nft's language",
+                  name_));
 }
 
 // Those of the range, and those of sandboxes that were started under another range: no link may be without
@@ -216,6 +231,7 @@ std::set<std::uint32_t> Firewall::slots() const {
   std::set<std::uint32_t> out;
   for (std::uint32_t i = 0; i < range_.count; ++i) out.insert(range_.first + i);
   for (const auto& [slot, rules] : rules_) out.insert(slot);
+  for (const auto& [slot, count] : labels_) out.insert(slot);
   return out;
 }
 
@@ -232,12 +248,17 @@ std::string Firewall::table() const {
     for (std::string& part : keyed(slot, found->second.allow)) allow.push_back(std::move(part));
     for (std::string& part : keyed(slot, found->second.deny)) deny.push_back(std::move(part));
   }
+  std::vector<std::string> labels;
+  for (const auto& [slot, count] : labels_) {
+    for (std::string& part : label_elements(slot, 0, count)) labels.push_back(std::move(part));
+  }
   std::string text = fmt::format("table inet {0}\ndelete table inet {0}\ntable inet {0} {{\n", name_);
   text += "  counter refused {}\n  counter spoofed {}\n";
   text += fmt::format("  set slots {{ type ifname; {} }}\n", elements(all));
   text += fmt::format("  set open {{ type ifname; {} }}\n", elements(open));
   text += fmt::format("  map zones {{ typeof iifname : ct zone; {} }}\n", elements(zones));
   text += fmt::format("  map aliases {{ typeof iifname : ip saddr; {} }}\n", elements(aliases));
+  text += fmt::format("  map labels {{ typeof iifname . ip saddr : ip saddr; {} }}\n", elements(labels));
   text += fmt::format("  set special {{ type ipv4_addr; flags interval; elements = {{ {} }} }}\n",
                       special_ranges());
   text += fmt::format("  set allow {{ type ifname . ipv4_addr; flags interval; {} }}\n", elements(allow));
@@ -254,11 +275,11 @@ std::string Firewall::chains() const {
   bool gateway = egress_port_ != 0;
   std::string redirected = gateway ? bounds + fmt::format(kRedirected, fmt::arg("port", egress_port_)) : "";
   std::string strangers = gateway ? fmt::format(kStrangers, fmt::arg("port", egress_port_)) : "";
-  std::string text =
-      fmt::format(kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
-                  fmt::arg("aliases", kAliases), fmt::arg("bounds", bounds), fmt::arg("told", kToldPerSecond),
-                  fmt::arg("judgement", gateway ? kNamedUdp : kByAddress), fmt::arg("redirected", redirected),
-                  fmt::arg("stranger_rules", strangers));
+  std::string text = fmt::format(
+      kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
+      fmt::arg("aliases", kAliases), fmt::arg("labels", kLabelAliases), fmt::arg("bounds", bounds),
+      fmt::arg("told", kToldPerSecond), fmt::arg("judgement", gateway ? kNamedUdp : kByAddress),
+      fmt::arg("redirected", redirected), fmt::arg("stranger_rules", strangers));
   if (!gateway) return text;
   return text + fmt::format(kDivert, fmt::arg("hosts", kHostAddresses), fmt::arg("port", egress_port_));
 }
@@ -270,9 +291,11 @@ Result<void> Firewall::install_locked() {
   return success();
 }
 
-Result<void> Firewall::install(std::map<std::uint32_t, model::NetworkRules> rules) {
+Result<void> Firewall::install(std::map<std::uint32_t, model::NetworkRules> rules,
+                               std::map<std::uint32_t, std::uint32_t> labels) {
   std::lock_guard lock(mutex_);
   rules_ = std::move(rules);
+  labels_ = std::move(labels);
   return install_locked();
 }
 
@@ -299,8 +322,28 @@ Result<void> Firewall::apply(std::uint32_t slot, const model::NetworkRules& rule
   return change_locked(slot, rules);
 }
 
+Result<void> Firewall::apply_labels(std::uint32_t slot, std::uint32_t count) {
+  std::lock_guard lock(mutex_);
+  return change_labels_locked(slot, count);
+}
+
+Result<void> Firewall::change_labels_locked(std::uint32_t slot, std::uint32_t count) {
+  auto found = labels_.find(slot);
+  std::uint32_t now = found == labels_.end() ? 0 : found->second;
+  if (now == count) return success();
+  const char* verb = count > now ? "add" : "delete";
+  std::vector<std::string> parts = label_elements(slot, std::min(now, count), std::max(now, count));
+  Result<std::string> done =
+      run(fmt::format("{} element inet {} labels {{ {} }}\n", verb, name_, join(parts)));
+  if (!done.ok()) return std::move(done).error();
+  labels_[slot] = count;
+  if (count == 0) labels_.erase(slot);
+  return success();
+}
+
 Result<void> Firewall::reset(std::uint32_t slot) {
   std::lock_guard lock(mutex_);
+  TRY_VOID(change_labels_locked(slot, 0));
   return change_locked(slot, {});
 }
 

@@ -28,9 +28,13 @@ class Firewall {
   ~Firewall();
 
   // Replaces our table: every slot of the range gets policy `open`, but those in `rules` get theirs. Atomic.
-  Result<void> install(std::map<std::uint32_t, model::NetworkRules> rules);
+  // `labels`: how many each slot has.
+  Result<void> install(std::map<std::uint32_t, model::NetworkRules> rules,
+                       std::map<std::uint32_t, std::uint32_t> labels = {});
   // In force when this returns.
   Result<void> apply(std::uint32_t slot, const model::NetworkRules& rules);
+  // What processes with labels 1 to `count` send is let in, under the aliases of these (labels.h).
+  Result<void> apply_labels(std::uint32_t slot, std::uint32_t count);
   // Back to what a slot without an owner has.
   Result<void> reset(std::uint32_t slot);
   // After a change of the ruleset by someone: puts our table back if it is not as we left it. True when it
@@ -46,6 +50,7 @@ class Firewall {
   std::string chains() const;
   Result<void> install_locked();
   Result<void> change_locked(std::uint32_t slot, const model::NetworkRules& rules);
+  Result<void> change_labels_locked(std::uint32_t slot, std::uint32_t count);
   std::string element_changes(std::uint32_t slot, const model::NetworkRules& from,
                               const model::NetworkRules& to) const;
 
@@ -55,6 +60,7 @@ class Firewall {
   std::mutex mutex_;
   nft_ctx* context_ = nullptr;
   std::map<std::uint32_t, model::NetworkRules> rules_;  // of slots that are not plainly open
+  std::map<std::uint32_t, std::uint32_t> labels_;       // of slots that have any
   std::string installed_;  // our table without counters and elements, as the kernel shows it
 };
 

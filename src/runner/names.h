@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/slot_address.h"
 #include "sys/netlink/netlink.h"
@@ -26,6 +27,8 @@ inline std::uint32_t conntrack_zone(std::uint32_t slot) { return slot + 1; }
 // Of a slot.
 using model::alias_address;  // model/slot_address.h
 using model::host_address;
+using model::label_address;
+using model::label_alias;
 inline constexpr sys::Ipv4 kInsideAddress = {169, 254, 0, 21};   // model::kGuestAddress
 inline constexpr sys::Ipv4 kGatewayAddress = {169, 254, 0, 22};  // model::kGatewayAddress
 // Locally administered. Inside it is the same everywhere, as the addresses are.
@@ -33,5 +36,7 @@ inline constexpr sys::Mac kInsideMac = {0x02, 0xa7, 0x01, 0x00, 0x00, 0x15};
 inline sys::Mac host_mac(std::uint32_t slot) {
   return {0x02, 0xa7, 0x02, 0x00, static_cast<std::uint8_t>(slot >> 8), static_cast<std::uint8_t>(slot)};
 }
+
+inline constexpr std::string_view kHostAddresses = "100.64.0.0/12";  // of host_address()
 
 }  // namespace atl::runner

@@ -134,7 +134,7 @@ TEST(Requests, HaveOneSizeEach) {
   EXPECT_EQ(request_size(static_cast<std::uint16_t>(wire::Type::kHello)), sizeof(wire::Empty));
   for (unsigned type = 0; type < 65536; ++type) {
     EXPECT_LE(request_size(static_cast<std::uint16_t>(type)), wire::kMaxMessage);
-    bool request = type >= 1 && type <= 14;
+    bool request = type >= 1 && type <= 15;
     EXPECT_EQ(request_size(static_cast<std::uint16_t>(type)) != 0, request) << type;
   }
 }

@@ -40,6 +40,7 @@ struct Record {
   model::Cidr allow[model::kMaxNetworkRules]{};
   model::Cidr deny[model::kMaxNetworkRules]{};
   model::wire::Rest rest = model::wire::Rest::kRuns;  // how it stands, or is about to
+  std::uint8_t labels = 0;                            // of commands, that have an identity
 
   void set_rules(const model::NetworkRules& rules);
   model::NetworkRules rules() const;

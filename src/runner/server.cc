@@ -64,6 +64,7 @@ std::size_t request_size(std::uint16_t type) {
     case wire::Type::kStats: return sizeof(wire::SandboxRef);
     case wire::Type::kUsage: return sizeof(wire::UsageRequest);
     case wire::Type::kNetwork: return sizeof(wire::NetworkRequest);
+    case wire::Type::kLabels: return sizeof(wire::LabelsRequest);
     case wire::Type::kCapacity: return sizeof(wire::CapacityRequest);
     case wire::Type::kForget: return sizeof(wire::BuildRef);
     case wire::Type::kSnapshot: return sizeof(wire::SnapshotRequest);

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "runner/labels.h"
 #include "runner/names.h"
 #include "runner/service_impl.h"
 #include "runner/templates.h"
@@ -135,6 +136,7 @@ void Service::handle(std::span<const std::byte> bytes, Steady::time_point arrive
     case wire::Type::kStats: return answer(stats(read_as<wire::SandboxRef>(bytes)));
     case wire::Type::kUsage: return answer(usage(read_as<wire::UsageRequest>(bytes)));
     case wire::Type::kNetwork: return answer(network(read_as<wire::NetworkRequest>(bytes)));
+    case wire::Type::kLabels: return answer(labels(read_as<wire::LabelsRequest>(bytes)));
     case wire::Type::kCapacity: return answer(capacity(read_as<wire::CapacityRequest>(bytes)));
     case wire::Type::kPause: return answer(pause(read_as<wire::PauseRequest>(bytes)));
     case wire::Type::kResume: return answer(resume(read_as<wire::StartRequest>(bytes), arrived));
@@ -392,6 +394,7 @@ Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   FAULT("runner.stop.after_disk");
   if (sandbox.has_slot) {
     TRY_VOID(parts_.firewall.reset(sandbox.record.slot));
+    if (sandbox.record.labels > 0) forget_labels(sandbox.record.slot);
     FAULT("runner.stop.after_rules");
     parts_.slots.release(sandbox.record.slot);
     sandbox.has_slot = false;

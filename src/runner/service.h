@@ -118,6 +118,7 @@ class Service {
   model::wire::StatsReply stats(const model::wire::SandboxRef& request);
   model::wire::UsageReply usage(const model::wire::UsageRequest& request) const;
   model::wire::Done network(const model::wire::NetworkRequest& request);
+  model::wire::Done labels(const model::wire::LabelsRequest& request);
   model::wire::Done capacity(const model::wire::CapacityRequest& request);
   model::wire::Done forget(const model::wire::BuildRef& request);
   model::wire::PauseReply pause(const model::wire::PauseRequest& request);
@@ -132,6 +133,7 @@ class Service {
   Result<void> stop_sandbox(const model::wire::SandboxRef& request, model::wire::StopReply& reply);
   Result<void> stats_of(const model::wire::SandboxRef& request, model::wire::StatsReply& reply);
   Result<void> set_network(const model::wire::NetworkRequest& request);
+  Result<void> set_labels(const model::wire::LabelsRequest& request);
   Result<void> end(Sandbox& sandbox);
   enum class KeepDisk : bool { kNo, kYes };
   Result<void> let_go(Sandbox& sandbox, KeepDisk keep);

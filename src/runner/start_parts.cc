@@ -77,7 +77,7 @@ model::GuestBoot guest_boot(const StartSpec& spec) {
   boot.version = 1;
   std::copy(spec.internal_token.begin(), spec.internal_token.end(), boot.internal_token);
   boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd =
-      boot.ready_fd = boot.settle_fd = -1;
+      boot.ready_fd = boot.settle_fd = boot.cgroup_fd = -1;
   boot.cpu_millis = spec.limits.cpu_millis;
   boot.open_files = spec.limits.open_files;
   boot.memory_bytes = spec.limits.memory_bytes;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a starting runner does with what an earlier one left behind.
+#include <algorithm>
+
 #include "base/fault.h"
 #include "base/log.h"
+#include "model/slot_address.h"
 #include "runner/service.h"
 #include "sys/process.h"
 
@@ -29,12 +32,16 @@ Result<std::set<std::string>> Service::take_over() {
   TRY_VOID(sweep_groups());
   std::set<std::string> kept;
   std::map<std::uint32_t, model::NetworkRules> rules;
+  std::map<std::uint32_t, std::uint32_t> labels;
   for (const auto& [id, sandbox] : sandboxes_) {
     kept.insert(id);
-    if (sandbox->has_slot) rules[sandbox->record.slot] = sandbox->record.rules();
+    if (!sandbox->has_slot) continue;
+    rules[sandbox->record.slot] = sandbox->record.rules();
+    if (std::uint32_t count = sandbox->record.labels; count > 0)
+      labels[sandbox->record.slot] = std::min(count, model::kMaxLabels);
   }
   TRY_VOID(parts_.memories.sweep(kept));
-  TRY_VOID(parts_.firewall.install(std::move(rules)));
+  TRY_VOID(parts_.firewall.install(std::move(rules), std::move(labels)));
   FAULT("runner.sweep.after_rules");
   return kept;
 }

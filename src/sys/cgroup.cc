@@ -55,7 +55,21 @@ void move_processes(const std::string& from, const std::string& to) {
   }
 }
 
+std::uint32_t components(std::string_view path) {
+  std::uint32_t count = 0;
+  for (std::string_view part : split(path, '/')) count += part.empty() ? 0 : 1;
+  return count;
+}
+
 constexpr char kDaemonsLeaf[] = "/daemons";
+// True when one was removed.
+bool remove_parts(const std::string& group) {
+  bool removed = false;
+  for (const std::string& entry : list_directory(group).value_or({}))
+    removed = ::rmdir((group + "/" + entry).c_str()) == 0 || removed;  // files of the group are ENOTDIR
+  return removed;
+}
+
 constexpr std::string_view kEnable = "+memory +cpu +pids";
 
 // The directory below which controllers can be given out: the mount's root, or else our own group with its
@@ -104,6 +118,13 @@ std::vector<Hierarchy> find_hierarchies(const std::string& mountinfo) {
   return found;
 }
 
+// libnftables looks below /sys/fs/cgroup, wherever the tree is mounted.
+std::string nft_group(const std::string& path) {
+  constexpr std::string_view kBase = "/sys/fs/cgroup/";
+  if (path.starts_with(kBase)) return path.substr(kBase.size());
+  return path == "/sys/fs/cgroup" ? std::string(".") : "../../.." + path;
+}
+
 Cgroups::Cgroups(CgroupMode mode, std::vector<Hierarchy> hierarchies, std::string parent)
     : mode_(mode), hierarchies_(std::move(hierarchies)), parent_(std::move(parent)) {
   for (const Hierarchy& hierarchy : hierarchies_) {
@@ -130,7 +151,9 @@ Result<Cgroups> Cgroups::open(const std::string& parent) {
   }
   if (mode == CgroupMode::kVersion2) {
     std::erase_if(hierarchies, [](const Hierarchy& h) { return !h.unified; });
-    TRY(hierarchies.front().root, delegated_root(hierarchies.front().root));
+    std::string mount = hierarchies.front().root;
+    TRY(hierarchies.front().root, delegated_root(mount));
+    hierarchies.front().depth = components(hierarchies.front().root.substr(mount.size()));
     hierarchies.front().controllers = {"memory", "cpu", "pids"};
   }
   if (mode == CgroupMode::kHybrid) {
@@ -167,6 +190,12 @@ const Hierarchy* Cgroups::with(const std::string& controller) const {
     if (contains(hierarchy.controllers, controller)) return &hierarchy;
   }
   return nullptr;
+}
+
+const Hierarchy* Cgroups::unified_tree() const {
+  auto tree = std::find_if(hierarchies_.begin(), hierarchies_.end(),
+                           [](const Hierarchy& hierarchy) { return hierarchy.unified; });
+  return tree == hierarchies_.end() ? nullptr : &*tree;
 }
 
 std::string Cgroups::file(const std::string& controller, const std::string& name, const std::string& v1,
@@ -293,9 +322,8 @@ void Cgroups::release_kernel_threads(const std::string& name) const {
 // KERNEL: the version 1 freezer also stops SIGKILL; that of the unified tree does not, and it tells in
 // cgroup.events when all members have stopped (cgroup-v2.rst, "cgroup.freeze").
 Result<void> Cgroups::set_frozen(const std::string& name, bool frozen, Millis timeout) const {
-  auto tree = std::find_if(hierarchies_.begin(), hierarchies_.end(),
-                           [](const Hierarchy& hierarchy) { return hierarchy.unified; });
-  if (tree == hierarchies_.end() || !has_freeze_) {
+  const Hierarchy* tree = unified_tree();
+  if (tree == nullptr || !has_freeze_) {
     return make_error(Code::kUnsupported, "this kernel cannot freeze a cgroup")
         .with_word("capability_unsupported")
         .with_hint("mount cgroup2, of Linux 5.2 or newer");
@@ -351,6 +379,28 @@ Result<void> Cgroups::end_reclaim(const std::string& name) const {
   return write_file(file("memory", name, "memory.limit_in_bytes", ""), whole);
 }
 
+// KERNEL: moving a process from one group to another takes the right to write cgroup.procs of both, and of
+// the group that both are in (cgroup-v2.rst, "Delegation Containment"), so that nothing leaves the group of
+// `name`. No controller is given out to parts, hence the group above may hold processes itself.
+Result<void> Cgroups::create_part(const std::string& name, const std::string& part,
+                                  std::uint32_t owner) const {
+  const Hierarchy* tree = unified_tree();
+  if (tree == nullptr) return make_error(Code::kUnsupported, "this host has no unified cgroup tree");
+  std::string group = path(*tree, name);
+  TRY_VOID(ensure_directory(group + "/" + part, 0755));
+  for (const std::string& file : {group + "/" + part + "/cgroup.procs", group + "/cgroup.procs"}) {
+    if (::chown(file.c_str(), owner, static_cast<gid_t>(-1)) != 0)
+      return Error::from_errno(errno, fmt::format("give {} away", file));
+  }
+  return success();
+}
+
+Result<Cgroups::Place> Cgroups::place_of(const std::string& name, const std::string& part) const {
+  const Hierarchy* tree = unified_tree();
+  if (tree == nullptr) return make_error(Code::kUnsupported, "this host has no unified cgroup tree");
+  return Place{nft_group(path(*tree, name) + "/" + part), tree->depth + components(parent_) + 2};
+}
+
 Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {
   Steady::time_point until = Steady::now() + timeout;
   for (const Hierarchy& hierarchy : hierarchies_) {
@@ -358,6 +408,7 @@ Result<void> Cgroups::remove(const std::string& name, Millis timeout) const {
     for (useconds_t pause = kFirstPauseUs; ::rmdir(group.c_str()) != 0 && errno != ENOENT;) {
       // KERNEL: EBUSY until the last task is really gone, which is a little after it was reaped.
       int error = errno;
+      if (error == EBUSY && hierarchy.unified && remove_parts(group)) continue;
       if (error != EBUSY || Steady::now() >= until)
         return Error::from_errno(error, fmt::format("remove {}", group));
       ::usleep(pause);

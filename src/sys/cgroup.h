@@ -51,6 +51,7 @@ struct Hierarchy {
   std::string root;
   std::vector<std::string> controllers;
   bool unified = false;
+  std::uint32_t depth = 0;  // of `root` below the root of the hierarchy
 };
 
 class Cgroups {
@@ -85,8 +86,18 @@ class Cgroups {
   bool has_reclaim() const;  // version 1 with accounting of swap, or version 2 of Linux 5.19
   // True when no process is left in any hierarchy within `timeout`.
   bool wait_empty(const std::string& name, Millis timeout) const;
-  // Removes the group everywhere. A missing group is fine; one that is in use for longer than `timeout` is
-  // kConflict.
+  // A group below that of `name`, in the unified tree, that limits nothing of its own: `owner`, when it has a
+  // descriptor that leads there, may move what is in the group of `name` to it and back. kUnsupported without
+  // a unified tree.
+  Result<void> create_part(const std::string& name, const std::string& part, std::uint32_t owner) const;
+  // How rules about sockets name such a group.
+  struct Place {
+    std::string path;         // nft_group()
+    std::uint32_t level = 0;  // below the root of the hierarchy
+  };
+  Result<Place> place_of(const std::string& name, const std::string& part) const;
+  // Removes the group everywhere, with its parts. A missing group is fine; one that is in use for longer than
+  // `timeout` is kConflict.
   Result<void> remove(const std::string& name, Millis timeout) const;
   // CPU time of all members since the group was made; nullopt when there is no such group. One small file.
   std::optional<std::uint64_t> cpu_us(const std::string& name) const;
@@ -100,6 +111,7 @@ class Cgroups {
  private:
   std::string path(const Hierarchy& hierarchy, const std::string& name) const;
   const Hierarchy* with(const std::string& controller) const;
+  const Hierarchy* unified_tree() const;
   std::string file(const std::string& controller, const std::string& name, const std::string& v1,
                    const std::string& v2) const;
   std::string cpu_usage_file(const std::string& name) const;
@@ -116,5 +128,8 @@ class Cgroups {
 
 // The hierarchies that a mount table (text of /proc/self/mountinfo) shows; what Cgroups::open starts from.
 std::vector<Hierarchy> find_hierarchies(const std::string& mountinfo);
+
+// What nft's language calls the group at this absolute path.
+std::string nft_group(const std::string& path);
 
 }  // namespace atl::sys

@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 
 #include "sys/cgroup.h"
 #include "sys/files.h"
 #include "sys/host.h"
+#include "sys/label_guard.h"
 #include "sys/landlock.h"
 #include "sys/process.h"
 #include "sys/seqpacket.h"
@@ -270,6 +272,17 @@ TEST(Host, OfThisMachineIsNotEmpty) {
   EXPECT_GE(facts.disk_total, facts.disk_free);
   EXPECT_GT(facts.processes, 0u);
   EXPECT_GT(facts.processes_max, facts.processes);
+}
+
+TEST(Labels, HaveGuardsOfWhichNoneHasAllOfAnother) {
+  constexpr std::uint32_t kLabels = 15;  // model::kMaxLabels
+  for (std::uint32_t one = 1; one <= kLabels; ++one) {
+    EXPECT_EQ(std::popcount(guards_of(one)), 3);
+    EXPECT_EQ(guards_of(one) & ~all_guards(), 0u);
+    for (std::uint32_t other = 1; other <= kLabels; ++other)
+      EXPECT_EQ((guards_of(one) & ~guards_of(other)) == 0, one == other);
+  }
+  EXPECT_EQ(guards_of(0), 0u);
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ def cases():
     yield "conntrack", "conntrack", ["--message", "ct%00", str(EOPNOTSUPP)], []
     yield "nat", "nat", ["--message", "masq%00", str(EOPNOTSUPP)], []
     yield "veth", "veth", ["--message", "veth%00", str(EOPNOTSUPP)], []
+    yield "process_labels", "process_labels", ["--message", "socket%00", str(EOPNOTSUPP)], []
     yield "pressure", "pressure", file_named("/proc/pressure"), []
     yield "tun", "tun", ["--mask", "/dev/net/tun"], []
     yield "kvm", "kvm", ["--mask", "/dev/kvm"], []

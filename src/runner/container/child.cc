@@ -23,6 +23,7 @@
 #include <cstring>
 
 #include "runner/container/profile.h"
+#include "sys/label_guard.h"
 
 namespace atl::runner::container {
 namespace {
@@ -45,6 +46,7 @@ class Child : ChildSteps {
   void forbid_namespaces();
   void set_limits();
   void landlock();
+  void keep_guards();
   void drop_bounding_set();
   void install_filter();
   void drop_capabilities();
@@ -160,6 +162,18 @@ void Child::landlock() {
   check(::syscall(SYS_landlock_restrict_self, ruleset, 0), "restrict by Landlock");
 }
 
+// For labels of commands: the guest daemon has them to give, by the set that is inherited. KERNEL: that can
+// only grow by what is in the bounding set (capabilities(7)), so nobody else gets them; the daemon takes them
+// from all that it starts.
+void Child::keep_guards() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  check(::syscall(SYS_capget, &header, data), "read capabilities");
+  data[0].inheritable = static_cast<std::uint32_t>(sys::all_guards());
+  data[1].inheritable = static_cast<std::uint32_t>(sys::all_guards() >> 32);
+  check(::syscall(SYS_capset, &header, data), "keep guards");
+}
+
 void Child::drop_bounding_set() {
   for (int capability = 0; capability <= 63; ++capability) {
     if ((kCapabilities >> capability & 1u) != 0) continue;
@@ -180,8 +194,11 @@ void Child::install_filter() {
 void Child::drop_capabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
-  data[0].permitted = data[0].effective = static_cast<std::uint32_t>(kCapabilities);
-  data[1].permitted = data[1].effective = static_cast<std::uint32_t>(kCapabilities >> 32);
+  constexpr std::uint64_t kKept = kCapabilities | sys::all_guards();
+  data[0].permitted = data[0].effective = static_cast<std::uint32_t>(kKept);
+  data[1].permitted = data[1].effective = static_cast<std::uint32_t>(kKept >> 32);
+  data[0].inheritable = static_cast<std::uint32_t>(sys::all_guards());
+  data[1].inheritable = static_cast<std::uint32_t>(sys::all_guards() >> 32);
   check(::syscall(SYS_capset, &header, data), "reduce capabilities");
 }
 
@@ -210,6 +227,7 @@ void Child::place_descriptors() {
       {kGuestCpuUsageFd, fd(Passed::kCpuUsage)},
   };
   for (const auto& place : places) check(::dup3(place.source, place.number, 0), "place a descriptor");
+  if (fd(Passed::kUnified) >= 0) check(::dup3(fd(Passed::kUnified), kGuestCgroupFd, 0), "place a descriptor");
 }
 
 void Child::exec_guestd() {
@@ -238,6 +256,7 @@ void Child::run() {
   set_identity();
   set_limits();
   landlock();
+  keep_guards();
   drop_bounding_set();
   install_filter();
   drop_capabilities();

@@ -14,6 +14,7 @@ inline constexpr int kGuestMemoryEventsFd = 5;
 inline constexpr int kGuestMemoryUsageFd = 6;
 inline constexpr int kGuestMemoryStatFd = 7;
 inline constexpr int kGuestCpuUsageFd = 8;
+inline constexpr int kGuestCgroupFd = 9;  // where there is a unified tree
 
 // Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in
 // _exit.

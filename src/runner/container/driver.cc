@@ -42,13 +42,14 @@ PassedFds passed_fds(const Leases& leases, int lower, int status, int boot, int 
   return fds;
 }
 
-model::GuestBoot boot_of(const StartSpec& spec) {
+model::GuestBoot boot_of(const StartSpec& spec, const Leases& leases) {
   model::GuestBoot boot = guest_boot(spec);
   boot.listen_fd = kGuestListenFd;
   boot.memory_events_fd = kGuestMemoryEventsFd;
   boot.memory_usage_fd = kGuestMemoryUsageFd;
   boot.memory_stat_fd = kGuestMemoryStatFd;
   boot.cpu_usage_fd = kGuestCpuUsageFd;
+  if (leases.cgroup.unified) boot.cgroup_fd = kGuestCgroupFd;
   return boot;
 }
 
@@ -63,7 +64,7 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   TRY(Fd lower, templates_.clone(spec.build, leases.slot.userns.get()));
   TRY_VOID(give_identity(leases.disk, spec.sandbox));
   TRY_VOID(sys::idmap_mount(leases.disk.mount.get(), leases.slot.userns.get()));
-  TRY(Fd boot, boot_pipe(boot_of(spec)));
+  TRY(Fd boot, boot_pipe(boot_of(spec, leases)));
   TRY(auto status, make_pipe());
 
   LaunchOrder order{};

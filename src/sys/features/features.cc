@@ -55,6 +55,7 @@ constexpr FeatureProbe kProbes[] = {
     {"nat", probe::nat},
     {"veth", probe::veth},
     {"tun", probe::tun},
+    {"process_labels", probe::process_labels},
     {"pressure", probe::pressure},
     {"kvm", probe::kvm},
 };

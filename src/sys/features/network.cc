@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "sys/cgroup.h"
 #include "sys/features/probes.h"
 #include "sys/files.h"
 #include "sys/netlink/netlink.h"
@@ -59,6 +60,19 @@ int conntrack() {
 
 int nat() {
   return apply("table inet probe { chain c { type nat hook postrouting priority srcnat; masquerade; }; }");
+}
+
+int process_labels() {
+  auto mounts = read_file("/proc/self/mountinfo", 1 << 20);
+  if (!mounts.ok()) return number_of(mounts);
+  for (const Hierarchy& each : find_hierarchies(*mounts)) {
+    if (!each.unified) continue;
+    return apply(fmt::format("table ip probe {{ chain c {{ type filter hook output priority raw; "
+                             "ip saddr set socket cgroupv2 level 1 map {{ \"{}\" : 127.0.0.1 }}; }}; }}",
+                             nft_group(each.root))
+                     .c_str());
+  }
+  return ENOENT;
 }
 
 int veth() {

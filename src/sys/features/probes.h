@@ -62,6 +62,7 @@ int conntrack();
 int nat();
 int veth();
 int tun();
+int process_labels();
 
 // machine.cc
 int pressure();
