@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "guest/json.h"
+#include "guest/labels.h"
 #include "guest/limits.h"
 #include "guest/rpc.h"
 #include "guest/state.h"
@@ -158,8 +159,9 @@ Task<Result<StepResult>> Batch::carry_out(const BatchStep& step) {
     auto saved = co_await save();
     if (!saved.ok()) co_return std::move(saved).error().context("not run, because its key cannot be kept");
   }
-  StepContext context{guest_, request_.user, changed_, cancelled_,
-                      [this, &step](std::string_view event) { say_event(step, event); }};
+  StepContext context{guest_,         request_.user,
+                      request_.right, changed_,
+                      cancelled_,     [this, &step](std::string_view event) { say_event(step, event); }};
   co_return co_await guest::run_step(context, step);
 }
 
@@ -355,6 +357,7 @@ Task<> serve_batch(Guest& guest, Exchange& exchange) {
   auto text = co_await exchange.read_all(kMaxBatchRequest);
   Result<BatchRequest> request = text.ok() ? parse_batch(*text) : Result<BatchRequest>(text.error());
   Result<BatchPtr> begun = make_error(Code::kInternal, "not begun");
+  if (request.ok()) request->right = label_right(guest.settings, exchange.request());
   if (request.ok())
     begun = co_await guest.batches.begin(guest, std::move(*request), hex_encode(sha256(*text)));
   else

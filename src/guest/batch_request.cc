@@ -80,6 +80,8 @@ Result<BatchStep> parse_step(const boost::json::object& object, const std::vecto
   step.context = fields.text("contextId");
   step.directory = fields.text("cwd");
   step.destination = fields.text("destination");
+  step.label = fields.text("label");
+  if (!step.label.empty() && step.kind != StepKind::kCommand) fields.fail("label", "is for commands");
   if (fields.has("content") && fields.has("base64"))
     fields.fail("content", "and base64 cannot both be given");
   step.content = fields.has("base64") ? fields.bytes("base64") : fields.text("content");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "guest/label_right.h"
 
 namespace atl::guest {
 
@@ -28,6 +29,7 @@ struct BatchStep {
   std::string language;                            // kCode
   std::string context;                             // kCode
   std::string directory;                           // kCommand
+  std::string label;                               // kCommand
   std::map<std::string, std::string> environment;  // kCode, kCommand
 };
 
@@ -37,6 +39,7 @@ struct BatchRequest {
   bool stop_on_error = true;
   std::string user;  // of commands and files; empty: the default one
   std::vector<BatchStep> steps;
+  LabelRight right = LabelRight::kNo;  // of the client
 };
 // kInvalid names the step and the field.
 Result<BatchRequest> parse_batch(std::string_view text);

@@ -129,8 +129,9 @@ Task<Result<StepResult>> run_command(StepContext& context, const BatchStep& step
   start.config.arguments = {"-l", "-c", step.text};
   start.config.environment = step.environment;
   start.config.directory = step.directory;
+  start.config.label = step.label;
   ProcessConfig config = start.config;
-  start.prepare = [&] { return prepare_process(guest, settings, context.user, config); };
+  start.prepare = [&] { return prepare_process(guest, settings, context.user, config, context.right); };
   CO_TRY(ProcessPtr process, co_await guest.processes.start(std::move(start)));
   Subscriber reader(process, 0);
   bool killed = false;

@@ -20,6 +20,7 @@ struct Guest;
 struct StepContext {
   Guest& guest;
   const std::string& user;
+  LabelRight right;       // of the client
   async::Event& changed;  // also when `cancelled` turns true
   const bool& cancelled;
   std::function<void(std::string_view event)> say;  // output of the step, as JSON

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "guest/limits.h"
 #include "guest/posix.h"
+#include "model/slot_address.h"
 
 namespace atl::guest {
 namespace {
@@ -115,6 +116,7 @@ Result<InitRequest> parse_init(std::string_view text) {
   settings.access_token = Secret(fields.text("accessToken"));
   settings.default_user = fields.text("defaultUser");
   settings.workdir = fields.text("workdir");
+  settings.labels = fields.texts("labels", model::kMaxLabels);
   out.time_ms = fields.integer("timestampMs", 0, std::numeric_limits<std::int64_t>::max());
   out.random = fields.bytes("random");
   out.host_name = fields.text("hostname");

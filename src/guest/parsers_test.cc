@@ -14,6 +14,7 @@
 #include "guest/identity.h"
 #include "guest/init.h"
 #include "guest/json.h"
+#include "guest/labels.h"
 #include "guest/limits.h"
 #include "guest/metrics.h"
 #include "guest/paths.h"
@@ -307,6 +308,47 @@ TEST(Init, ReadsEverythingAndChecksIt) {
   EXPECT_EQ(given->gateway_token, "t");
   EXPECT_EQ(given->gateway_environment.at("KEY"), "v");
   EXPECT_FALSE(parse_init(R"({"gateway":{"token":"t","envs":{"A=B":"x"}}})").ok());
+}
+
+TEST(Labels, AreNumberedAsTheyWereTold) {
+  auto init = parse_init(R"({"labels":["npm","git"]})");
+  ASSERT_TRUE(init.ok()) << init.error().message();
+  const Settings& settings = init->settings;
+  model::GuestBoot boot{};
+  boot.cgroup_fd = 9;
+  const std::map<std::string, std::string> none, variable{{"ATOLL_LABEL", "git"}}, empty{{"ATOLL_LABEL", ""}};
+  auto chosen = [&](const std::string& asked, const std::map<std::string, std::string>& environment,
+                    LabelRight right = LabelRight::kYes) {
+    auto label = choose_label(settings, boot, asked, environment, right);
+    return label.ok() ? std::to_string(*label) : std::string(label.error().word());
+  };
+  EXPECT_EQ(chosen("", none), "0");
+  EXPECT_EQ(chosen("", none, LabelRight::kNo), "0");
+  EXPECT_EQ(chosen("npm", none), "1");
+  EXPECT_EQ(chosen("", variable), "2");
+  EXPECT_EQ(chosen("npm", variable), "1");
+  EXPECT_EQ(chosen("other", none), "label_unknown");
+  EXPECT_EQ(chosen("", empty), "label_unknown");
+  EXPECT_EQ(chosen("npm", none, LabelRight::kNo), "label_refused");
+  boot.cgroup_fd = -1;
+  EXPECT_EQ(chosen("npm", none), "label_unsupported");
+  EXPECT_EQ(chosen("", empty), "label_unsupported");
+  EXPECT_EQ(chosen("", none), "0");
+}
+
+TEST(Labels, AreForClientsOutsideWhereThereIsNoToken) {
+  Settings settings;
+  http::RequestHead request;
+  for (const char* inside :
+       {"127.0.0.1:5", "127.9.9.9:5", "169.254.0.21:5", "[::1]:5", "[::ffff:127.0.0.1]:5", ""}) {
+    request.peer = inside;
+    EXPECT_EQ(label_right(settings, request), LabelRight::kNo) << inside;
+  }
+  request.peer = "100.64.0.1:5";
+  EXPECT_EQ(label_right(settings, request), LabelRight::kYes);
+  request.peer = "127.0.0.1:5";
+  settings.access_token = Secret("token");
+  EXPECT_EQ(label_right(settings, request), LabelRight::kYes);
 }
 
 TEST(Tunnel, GoesToLoopbackOnly) {

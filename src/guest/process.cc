@@ -97,6 +97,7 @@ Process::Process(async::Executor executor, ProcessConfig config, Spawned spawned
     : executor_(executor),
       config_(std::move(config)),
       pid_(spawned.pid),
+      labelled_(spawned.labelled),
       changed_(executor),
       input_turn_(executor),
       oom_kills_before_(oom_kills_before),

@@ -28,6 +28,7 @@ struct ProcessConfig {
   std::map<std::string, std::string> environment;
   std::string directory;  // as asked, may be empty
   std::string tag;
+  std::string label;     // our extension: the identity of what it sends; empty: the sandbox's own
   bool service = false;  // our extension: that it runs is no work, so the sandbox may sleep
 };
 
@@ -95,6 +96,7 @@ class Process : public std::enable_shared_from_this<Process> {
   pid_t pid() const { return pid_; }
   const ProcessConfig& config() const { return config_; }
   const Ring& ring() const { return ring_; }
+  bool labelled() const { return labelled_; }
   bool has_terminal() const { return terminal_fd_ >= 0; }
   bool reaped() const { return wait_status_.has_value(); }
   // The end is known and the output before it is complete.
@@ -147,6 +149,7 @@ class Process : public std::enable_shared_from_this<Process> {
   async::Executor executor_;
   ProcessConfig config_;
   pid_t pid_;
+  bool labelled_;
   int terminal_fd_ = -1;
   std::list<Output> outputs_;
   std::unique_ptr<Descriptor> input_;

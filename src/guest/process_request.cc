@@ -97,6 +97,7 @@ Result<StartRequest> parse_start(const object& message) {
     out.config.directory = process->text("cwd");
   }
   out.config.tag = fields.text("tag");
+  out.config.label = fields.text("label");
   // Clients that know no fields of ours say it with a variable.
   auto variable = out.config.environment.find("ATOLL_SERVICE");
   bool said = variable != out.config.environment.end() && variable->second == "1";

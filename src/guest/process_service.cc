@@ -8,6 +8,7 @@
 #include "guest/paths.h"
 #include "guest/process_request.h"
 #include "http/connect_rpc.h"
+#include "sys/label_guard.h"
 
 namespace atl::guest {
 namespace {
@@ -130,8 +131,8 @@ Task<> stream_process(Guest& guest, Exchange& exchange, EventStream& stream, Rea
 
 // The blocking part.
 Result<SpawnRequest> prepare_spawn(Guest& guest, const Settings& settings, const std::string& user_name,
-                                   const StartRequest& request) {
-  TRY(SpawnRequest spawn, prepare_process(guest, settings, user_name, request.config));
+                                   const StartRequest& request, LabelRight right) {
+  TRY(SpawnRequest spawn, prepare_process(guest, settings, user_name, request.config, right));
   spawn.terminal = request.terminal;
   spawn.stdin_open = request.stdin_open;
   return spawn;
@@ -141,10 +142,11 @@ Task<Result<ProcessPtr>> start_process(Guest& guest, Exchange& exchange, StartRe
   CO_TRY(std::string user_name, basic_user(exchange.request().headers));
   CO_TRY(auto timeout, call_timeout(exchange.request().headers));
   Settings settings = guest.settings;  // the worker must not see it change
+  LabelRight right = label_right(settings, exchange.request());
   ProcessTable::Start start;
   start.config = request.config;
   if (timeout) start.deadline = Steady::now() + *timeout;
-  start.prepare = [&] { return prepare_spawn(guest, settings, user_name, request); };
+  start.prepare = [&] { return prepare_spawn(guest, settings, user_name, request, right); };
   co_return co_await guest.processes.start(std::move(start));
 }
 
@@ -222,6 +224,7 @@ std::string list_json(const Guest& guest) {
     if (!config.directory.empty()) shown.text("cwd", config.directory);
     item.raw("config", std::move(shown).finish()).number("pid", process->pid());
     if (!config.tag.empty()) item.text("tag", config.tag);
+    if (!config.label.empty()) item.text("label", config.label);
     if (!first) out += ',';
     first = false;
     out += std::move(item).finish();
@@ -229,7 +232,17 @@ std::string list_json(const Guest& guest) {
   return out + "]}";
 }
 
+// What it is told decides what it sends under its label.
+Result<void> may_speak_to(const Guest& guest, const Exchange& exchange, const Process& process) {
+  if (!process.labelled() || label_right(guest.settings, exchange.request()) == LabelRight::kYes)
+    return success();
+  return make_error(Code::kDenied,
+                    "label_refused: process {} has a label, and this request comes from inside",
+                    process.pid());
+}
+
 Task<Result<std::string>> write_input(Guest& guest, Exchange& exchange, ProcessPtr process, Input input) {
+  CO_TRY_VOID(may_speak_to(guest, exchange, *process));
   if (input.to_terminal != process->has_terminal())
     co_return make_error(
         Code::kInvalid, "process with pid {} {}", process->pid(),
@@ -272,6 +285,7 @@ Task<Result<void>> take_input_stream(Guest& guest, Exchange& exchange) {
     CO_TRY(InputMessage input, parse_input_message(message));
     if (input.selector) {
       CO_TRY(process, select_alive(guest, *input.selector));
+      CO_TRY_VOID(may_speak_to(guest, exchange, *process));
     } else if (input.input) {
       if (!process) co_return Error(Code::kInvalid, "the first message must be 'start'");
       // The body is being read here, so the client's departure shows at the next read; the process's end ends
@@ -330,7 +344,7 @@ Result<bool> without_network(const std::map<std::string, std::string>& environme
 }  // namespace
 
 Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, const std::string& user_name,
-                                     const ProcessConfig& config) {
+                                     const ProcessConfig& config, LabelRight right) {
   TRY(User user, find_user(guest, user_name, settings.default_user));
   SpawnRequest spawn;
   spawn.command = config.command;
@@ -338,6 +352,13 @@ Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, con
   spawn.environment = process_environment(settings, user, config.environment);
   TRY(spawn.directory, normal_path(config.directory, user.account.home, settings.workdir));
   TRY(spawn.no_network, without_network(spawn.environment));
+  const model::GuestBoot& boot = guest.options.boot;
+  TRY(std::uint32_t label, choose_label(settings, boot, config.label, spawn.environment, right));
+  if (label != 0) {
+    TRY(sys::Fd group, open_label(boot, label));
+    spawn.group = std::make_shared<const sys::Fd>(std::move(group));
+    spawn.guards = sys::guards_of(label);
+  }
   spawn.identity = user.identity;
   spawn.stdin_open = false;
   spawn.open_files = guest.options.boot.open_files;

@@ -3,6 +3,7 @@
 // process.Process: the RPCs that start processes and speak to them.
 #pragma once
 
+#include "guest/labels.h"
 #include "guest/rpc.h"
 #include "guest/state.h"
 
@@ -15,8 +16,8 @@ Task<bool> serve_process(Guest& guest, Exchange& exchange, std::string_view meth
 std::map<std::string, std::string> process_environment(const Settings& settings, const User& user,
                                                        const std::map<std::string, std::string>& requested);
 
-// How a process of `user_name` (empty: the default one) begins. Blocks on the disk.
+// How a process of `user_name` (empty: the default one) begins. Blocks on the disk. `right`: of who asks.
 Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, const std::string& user_name,
-                                     const ProcessConfig& config);
+                                     const ProcessConfig& config, LabelRight right);
 
 }  // namespace atl::guest

@@ -2,6 +2,7 @@
 #include "guest/spawn.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -24,6 +25,7 @@
 #include "guest/identity.h"
 #include "guest/limits.h"
 #include "guest/no_network.h"
+#include "sys/label_guard.h"
 
 namespace atl::guest {
 namespace {
@@ -38,11 +40,13 @@ constexpr std::size_t kChildStack = 32 * kKiB;
 
 enum class Step : int {
   kNone,
+  kGroup,
   kSession,
   kTerminal,
   kDescriptors,
   kLimits,
   kUser,
+  kGuards,
   kDirectory,
   kNetwork,
   kExec
@@ -60,6 +64,9 @@ struct ChildPlan {
   bool terminal;
   std::uint32_t open_files;
   const sock_fprog* filter;  // nullptr: none
+  int group;                 // -1: none
+  std::uint64_t guards;      // to have
+  bool take_guards;          // those of the daemon: they are not for others
   const int* passed;
   int passed_count;
   // Answer of the child.
@@ -105,6 +112,28 @@ ATOLL_IN_CHILD void child_set_user(ChildPlan& plan) {
     child_fail(plan, Step::kUser);
 }
 
+// KERNEL: a program of another user than root keeps of these only what is in its ambient set
+// (capabilities(7)); root's, and what becomes root by setuid, also what it inherits.
+ATOLL_IN_CHILD void child_set_guards(ChildPlan& plan) {
+  if (!plan.take_guards && plan.guards == 0) return;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (::syscall(SYS_capget, &header, data) != 0) child_fail(plan, Step::kGuards);
+  for (unsigned half = 0; half < 2; ++half) {
+    auto all = static_cast<std::uint32_t>(sys::all_guards() >> 32 * half);
+    auto own = static_cast<std::uint32_t>(plan.guards >> 32 * half);
+    data[half].permitted = (data[half].permitted & ~all) | own;
+    data[half].effective = (data[half].effective & ~all) | own;
+    data[half].inheritable = own;
+  }
+  if (::syscall(SYS_capset, &header, data) != 0) child_fail(plan, Step::kGuards);
+  for (unsigned guard : sys::kGuards) {
+    bool own = (plan.guards >> guard & 1) != 0;
+    if (own && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, guard, 0, 0) != 0)
+      child_fail(plan, Step::kGuards);
+  }
+}
+
 // KERNEL: both are the task's own, not the memory's that it shares (seccomp(2)). Without no_new_privs the
 // filter would take CAP_SYS_ADMIN, and a program with more rights could be made to fail in ways of our
 // choosing.
@@ -113,6 +142,13 @@ ATOLL_IN_CHILD void child_leave_network(ChildPlan& plan) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter) != 0)
     child_fail(plan, Step::kNetwork);
+}
+
+// KERNEL: "0" stands for the writer. CLONE_INTO_CGROUP would be faster (a move waits up to some 20 ms for
+// forks elsewhere to end, cgroup_threadgroup_rwsem), but clone3 is not to be had inside: its flags are behind
+// a pointer, where the sandbox's filter cannot see them.
+ATOLL_IN_CHILD void child_join_group(ChildPlan& plan) {
+  if (plan.group >= 0 && ::write(plan.group, "0", 1) != 1) child_fail(plan, Step::kGroup);
 }
 
 ATOLL_IN_CHILD void child_exec(ChildPlan& plan) {
@@ -132,6 +168,7 @@ ATOLL_IN_CHILD void child_exec(ChildPlan& plan) {
 ATOLL_IN_CHILD int child_main(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   child_reset_signals();
+  child_join_group(plan);
   if (::setsid() < 0) child_fail(plan, Step::kSession);
   if (plan.terminal && ::ioctl(plan.stdio[0], TIOCSCTTY, 0) != 0) child_fail(plan, Step::kTerminal);
   for (int target = 0; target < 3; ++target) {
@@ -153,7 +190,10 @@ ATOLL_IN_CHILD int child_main(void* argument) {
   for (int i = 0; i < plan.passed_count; ++i) {
     if (::dup2(plan.passed[i], 3 + i) < 0) child_fail(plan, Step::kDescriptors);
   }
+  // Until the next exec: what becomes another user than root keeps its capabilities.
+  if (plan.guards != 0) ::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
   child_set_user(plan);
+  child_set_guards(plan);
   if (::chdir(plan.directory) != 0) child_fail(plan, Step::kDirectory);
   // KERNEL: umask(2) belongs to the fs struct, a copy without CLONE_FS.
   ::umask(022);
@@ -170,6 +210,8 @@ Error spawn_error(const SpawnRequest& request, Step step, int number) {
   }
   if (step == Step::kNetwork)
     return Error::from_errno(number, fmt::format("start '{}' without network", request.command));
+  if (step == Step::kGroup || step == Step::kGuards)
+    return Error::from_errno(number, fmt::format("start '{}' with a label", request.command));
   if (step == Step::kExec) {
     auto error = Error::from_errno(number, fmt::format("start '{}'", request.command));
     if (number == ENOENT) return make_error(Code::kInvalid, "start '{}': no such command", request.command);
@@ -261,6 +303,18 @@ Result<ChildEnds> open_pipes(const SpawnRequest& request, Spawned& ours) {
   return ends;
 }
 
+// Those that the runner gave this daemon, where commands can have labels.
+bool holds_guards() {
+  static const bool holds = [] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    if (::syscall(SYS_capget, &header, data) != 0) return false;
+    std::uint64_t inherited = std::uint64_t{data[1].inheritable} << 32 | data[0].inheritable;
+    return (inherited & sys::all_guards()) != 0;
+  }();
+  return holds;
+}
+
 std::vector<std::string> candidates(const SpawnRequest& request) {
   if (request.command.find('/') != std::string::npos) return {request.command};
   std::vector<std::string> out;
@@ -333,8 +387,12 @@ Result<Spawned> spawn(const SpawnRequest& request) {
   plan.terminal = request.terminal.has_value();
   plan.open_files = request.open_files;
   plan.filter = request.no_network ? no_network_filter() : nullptr;
+  plan.group = request.group ? request.group->get() : -1;
+  plan.guards = request.guards;
+  plan.take_guards = holds_guards();
   plan.passed = request.passed.data();
   plan.passed_count = static_cast<int>(request.passed.size());
+  ours.labelled = plan.group >= 0;
   TRY(ours.pid, start_child(request, plan));
   return ours;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,15 +32,18 @@ struct SpawnRequest {
   std::string directory;
   Identity identity;
   std::optional<TerminalSize> terminal;
-  bool stdin_open = true;        // false: /dev/null
-  bool no_network = false;       // nor anything that it starts (guest/no_network.h); no sudo either
-  std::uint32_t open_files = 0;  // RLIMIT_NOFILE, 0 leaves it
-  std::vector<int> passed;       // become descriptors 3, 4, … of the process; each is above kPassedAbove
+  bool stdin_open = true;                // false: /dev/null
+  bool no_network = false;               // nor anything that it starts (guest/no_network.h); no sudo either
+  std::shared_ptr<const sys::Fd> group;  // cgroup.procs of the group that it is in; null: the daemon's
+  std::uint64_t guards = 0;              // of its label (sys/label_guard.h)
+  std::uint32_t open_files = 0;          // RLIMIT_NOFILE, 0 leaves it
+  std::vector<int> passed;  // become descriptors 3, 4, … of the process; each is above kPassedAbove
 };
 
 // Our ends, non-blocking. A process with a terminal has only `terminal`.
 struct Spawned {
   pid_t pid = -1;
+  bool labelled = false;
   sys::Fd input;
   sys::Fd output;
   sys::Fd errors;

@@ -29,6 +29,7 @@ struct Settings {
   Secret access_token;                                     // empty: not secured
   std::string default_user;                                // empty: "user" where it exists, else root
   std::string workdir;                                     // empty: the user's home
+  std::vector<std::string> labels;                         // that commands may have, by number less one
 };
 
 // What main() was told.

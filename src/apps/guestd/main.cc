@@ -111,8 +111,9 @@ Result<guest::Options> read_boot(int fd) {
   ::close(fd);
   if (size != sizeof boot || boot.magic != model::kGuestBootMagic || boot.version != 1)
     return make_error(Code::kInvalid, "the boot descriptor does not hold a GuestBoot of version 1");
-  for (int passed : {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd,
-                     boot.cpu_usage_fd, boot.ready_fd, boot.settle_fd})
+  for (int passed :
+       {boot.listen_fd, boot.memory_events_fd, boot.memory_usage_fd, boot.memory_stat_fd, boot.cpu_usage_fd,
+        boot.ready_fd, boot.settle_fd, boot.cgroup_fd > 0 ? boot.cgroup_fd : -1})
     set_close_on_exec(passed);
   options.internal_token =
       hex_encode({reinterpret_cast<const char*>(boot.internal_token), sizeof boot.internal_token});
@@ -126,7 +127,7 @@ guest::Options options_without_boot(const Arguments& arguments) {
   guest::Options options;
   model::GuestBoot& boot = options.boot;
   boot.listen_fd = boot.memory_events_fd = boot.memory_usage_fd = boot.memory_stat_fd = boot.cpu_usage_fd =
-      boot.ready_fd = boot.settle_fd = -1;
+      boot.ready_fd = boot.settle_fd = boot.cgroup_fd = -1;
   options.internal_token = arguments.internal_token;
   options.run_directory = arguments.run_directory;
   return options;

@@ -56,6 +56,8 @@ Result<void> check_environment(const Environment& environment, Fields& fields) {
     if (name == "ATOLL_NETWORK")
       fields.fail("env_vars",
                   "ATOLL_NETWORK is for commands: code in a context has the network of its sandbox");
+    if (name == "ATOLL_LABEL")
+      fields.fail("env_vars", "ATOLL_LABEL is for commands: code in a context has no label");
   }
   return success();
 }
