@@ -96,7 +96,8 @@ Task<boost::json::object> Daemon::describe(gateway::SandboxPtr sandbox, gateway:
 void Daemon::sandbox_changed(const std::string& id) {
   gateway::SandboxPtr now = registry_.find(id);
   // Kept connections were checked under rules that may be others now.
-  if (now) upstream_->forget(gateway::upstream_key(*now));
+  for (const std::string& key : now ? gateway::upstream_keys(*now) : std::vector<std::string>())
+    upstream_->forget(key);
   if (!now) authorities_->forget(id);
   if (!now) rates_.forget(id);
   // Tokens of generations that are over, and of what rests or is gone.

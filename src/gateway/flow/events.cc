@@ -21,7 +21,7 @@ bool Events::too_many(const std::string& sandbox, WallTime now) {
 }
 
 void Events::add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
-                 std::string reason) {
+                 std::string reason, const std::string& label) {
   WallTime now = clock_.now();
   if (too_many(sandbox.id, now)) {
     ++lost_;
@@ -60,8 +60,9 @@ void Events::add(const Approval& approval) {
   keep(std::move(event));
 }
 
-void Events::denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal) {
-  add(sandbox, "egress.denied", target, refusal.rule, refusal.reason);
+void Events::denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal,
+                    const std::string& label) {
+  add(sandbox, "egress.denied", target, refusal.rule, refusal.reason, label);
 }
 
 Events::Batch Events::after(std::uint64_t have) {

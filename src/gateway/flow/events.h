@@ -36,7 +36,8 @@ class Events {
   static constexpr std::size_t kMostPerSandboxAndSecond = 20;
 
   explicit Events(const Clock& clock) : clock_(clock) {}
-  void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal);
+  void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal,
+              const std::string& label);
   void add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
            std::string reason);
   // A question to a person, and what became of it. What a person has decided is told at any pace.

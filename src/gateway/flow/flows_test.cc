@@ -182,12 +182,12 @@ TEST(Events, OneSandboxCannotFillThem) {
   StillClock clock;
   Events events(clock);
   Sandbox one = sandbox(1);
-  for (int i = 0; i < 100; ++i) events.denied(one, "x:1", {"rule", "why", ""});
+  for (int i = 0; i < 100; ++i) events.denied(one, "x:1", {"rule", "why", ""}, "git");
   Events::Batch batch = events.after(0);
   EXPECT_EQ(batch.events.size(), Events::kMostPerSandboxAndSecond);
   EXPECT_EQ(batch.lost, 100 - Events::kMostPerSandboxAndSecond);
   clock.at = WallTime{1'001'000};
-  events.denied(one, "x:1", {"rule", "why", ""});
+  events.denied(one, "x:1", {"rule", "why", ""}, "git");
   // What was not acknowledged comes again, before what is new.
   EXPECT_EQ(events.after(0).events.size(), Events::kMostPerSandboxAndSecond + 1);
   batch = events.after(batch.last);

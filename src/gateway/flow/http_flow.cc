@@ -109,7 +109,7 @@ Task<> HttpFlow::refuse(Running& run, const Error& error) {
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
   bool denied = error.code() == Code::kDenied || error.code() == Code::kUnauthenticated;
   if (denied || error.word() == "body_memory")
-    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
   if (run.exchange.head_sent()) {
     run.exchange.abort();
     co_return;
@@ -132,7 +132,7 @@ void HttpFlow::cut(Running& run) {
   bool pausing = now && now->generation == run.in.sandbox->generation && now->state == model::State::kPausing;
   if (pausing && !run.was_cut && !run.held)
     parts_.events.add(*run.in.sandbox, "egress.cut_by_pause", run.in.dialled.text(), "",
-                      "the sandbox was paused while the request was under way");
+                      "the sandbox was paused while the request was under way", run.in.label);
   run.cut();
 }
 
@@ -175,7 +175,7 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   }
   if (auto late = parts_.rates.take(run.in.sandbox->id, decision->rates)) {
     policy::Refusal refusal = rate_refusal(*late);
-    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
     HttpRefusal answer = http_refusal(429, refusal, late->wait);
     (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
     co_return;
@@ -533,7 +533,8 @@ Task<> HttpFlow::switch_protocol(Running& run) {
 void HttpFlow::tell_incidents(const Running& run, std::size_t count) {
   if (count == 0) return;
   parts_.events.add(*run.in.sandbox, "egress.secret_in_answer", run.in.dialled.text(), run.injection.id,
-                    fmt::format("{} places of an answer held a secret and were replaced", count));
+                    fmt::format("{} places of an answer held a secret and were replaced", count),
+                    run.in.label);
 }
 
 }  // namespace atl::gateway

@@ -16,16 +16,18 @@ constexpr auto kStreamIdle = std::chrono::seconds(20);
 constexpr std::size_t kMaxFrame = dns::kMaxQueryBytes + dns::kFrameHead;
 
 // What is behind the name is looked up when a connection to it is made.
-Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const dns::Query& query) {
+Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const std::string& label,
+                         const dns::Query& query) {
   dns::Answer out;
   out.ttl_seconds = kTtlSeconds;
   if (query.name == model::kGatewayName) {
     if (query.type == dns::kTypeA) out.address = *parse_ip(model::kGatewayAddress);
     co_return out;
   }
-  if (!query.name || !sandbox.policy->may_resolve(*query.name, "")) {
+  if (!query.name || !sandbox.policy->may_resolve(*query.name, label)) {
     policy::Refusal refusal{std::string(policy::kDefaultRule), "no rule allows this name", "allow the host"};
-    parts.events.add(sandbox, "egress.name_denied", query.name.value_or("?"), refusal.rule, refusal.reason);
+    parts.events.add(sandbox, "egress.name_denied", query.name.value_or("?"), refusal.rule, refusal.reason,
+                     label);
     out.rcode = dns::Rcode::kNxDomain;
     co_return out;
   }
@@ -42,7 +44,7 @@ Task<dns::Answer> decide(Parts& parts, const Sandbox& sandbox, const dns::Query&
 
 }  // namespace
 
-Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string question) {
+Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string label, std::string question) {
   auto share = parts.questions.take(sandbox->id, 1);
   auto incoming = dns::read_query(question);
   if (!share || !incoming) co_return std::string();
@@ -50,12 +52,12 @@ Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string 
   if (incoming->error) {
     answer.rcode = *incoming->error;
   } else {
-    answer = co_await decide(parts, *sandbox, incoming->query);
+    answer = co_await decide(parts, *sandbox, label, incoming->query);
   }
   co_return dns::write_answer(incoming->query, answer);
 }
 
-Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox) {
+Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label) {
   client->set_idle_limit(kStreamIdle);
   std::string received;
   char buffer[2048];
@@ -66,7 +68,7 @@ Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox)
     while (auto message = dns::first_framed(received)) {
       std::string question(*message);
       received.erase(0, question.size() + dns::kFrameHead);
-      std::string answer = co_await answer_question(parts, sandbox, std::move(question));
+      std::string answer = co_await answer_question(parts, sandbox, label, std::move(question));
       if (answer.empty()) co_return;
       std::string framed = dns::frame(answer);
       if (!(co_await client->write_all(framed)).ok()) co_return;

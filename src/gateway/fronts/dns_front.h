@@ -12,8 +12,10 @@
 namespace atl::gateway {
 
 // The answer to one question; empty when it must not be answered, or the sandbox asks too much at once.
-async::Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string question);
+// `label`: of the process that asks; empty when it has none.
+async::Task<std::string> answer_question(Parts& parts, SandboxPtr sandbox, std::string label,
+                                         std::string question);
 // Questions over TCP (RFC 7766), until the client has no more.
-async::Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox);
+async::Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label);
 
 }  // namespace atl::gateway

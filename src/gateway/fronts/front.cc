@@ -62,21 +62,25 @@ Task<> Front::question_loop() {
   }
 }
 
-SandboxPtr Front::sender(const net::Endpoint& peer) const {
+Front::Speaker Front::speaker(const net::Endpoint& peer) const {
   auto address = parse_ip(peer.address);
-  if (!address || !address->is_v4()) return nullptr;
+  if (!address || !address->is_v4()) return {};
   std::uint32_t v = address->v4_value();
-  auto slot = model::slot_of_alias({static_cast<std::uint8_t>(v >> 24), static_cast<std::uint8_t>(v >> 16),
-                                    static_cast<std::uint8_t>(v >> 8), static_cast<std::uint8_t>(v)});
-  SandboxPtr sandbox = slot ? parts_.registry.by_slot(*slot) : nullptr;
+  auto from = model::sender_of({static_cast<std::uint8_t>(v >> 24), static_cast<std::uint8_t>(v >> 16),
+                                static_cast<std::uint8_t>(v >> 8), static_cast<std::uint8_t>(v)});
+  SandboxPtr sandbox = from ? parts_.registry.by_slot(from->slot) : nullptr;
   bool may = sandbox && sandbox->policy && sandbox->state == model::State::kRunning;
-  return may ? sandbox : nullptr;
+  // A label that nobody has told of must not pass for none.
+  if (!may || from->label > sandbox->labels.size()) return {};
+  return {sandbox, from->label == 0 ? std::string() : sandbox->labels[from->label - 1]};
 }
 
 Task<> Front::serve(net::StreamPtr client) {
   auto peer = net::parse_endpoint(client->peer());
   auto meant = net::original_destination(*client);
-  SandboxPtr sandbox = peer.ok() && meant.ok() ? sender(*peer) : nullptr;
+  Speaker who;
+  if (peer.ok() && meant.ok()) who = speaker(*peer);
+  SandboxPtr sandbox = who.sandbox;
   if (!sandbox) {
     client->close(net::Stream::Close::kReset);
     co_return;
@@ -84,29 +88,30 @@ Task<> Front::serve(net::StreamPtr client) {
   client = enlist(parts_.flows, sandbox, std::move(client));
   if (!client) co_return;
   if (meant->port == kDnsPort) {
-    co_await serve_dns_stream(parts_, std::move(client), std::move(sandbox));
+    co_await serve_dns_stream(parts_, std::move(client), std::move(sandbox), std::move(who.label));
     co_return;
   }
   if (meant->address == model::kGatewayAddress) {
-    co_await serve_proxy(parts_, std::move(client), std::move(sandbox));
+    co_await serve_proxy(parts_, std::move(client), std::move(sandbox), std::move(who.label));
     co_return;
   }
   auto target = dialled(parts_.names, *sandbox, *meant);
   if (!target) {
     policy::Refusal refusal{"unknown-name", "no name stands for this address in this sandbox's tenant",
                             "look the name up again"};
-    parts_.events.denied(*sandbox, fmt::format("{}:{}", meant->address, meant->port), refusal);
+    parts_.events.denied(*sandbox, fmt::format("{}:{}", meant->address, meant->port), refusal, who.label);
     client->close(net::Stream::Close::kReset);
     co_return;
   }
-  Inbound in{std::move(sandbox), "", std::move(*target)};
+  Inbound in{std::move(sandbox), std::move(who.label), std::move(*target)};
   co_await serve_transparent(parts_, std::move(client), std::move(in));
 }
 
 Task<> Front::answer(net::Datagram question) {
-  SandboxPtr sandbox = sender(question.peer);
-  if (!sandbox) co_return;
-  std::string text = co_await answer_question(parts_, std::move(sandbox), question.payload);
+  Speaker who = speaker(question.peer);
+  if (!who.sandbox) co_return;
+  std::string text =
+      co_await answer_question(parts_, std::move(who.sandbox), std::move(who.label), question.payload);
   if (!text.empty()) datagrams_->send({std::move(text), question.peer});
 }
 

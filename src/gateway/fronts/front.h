@@ -26,8 +26,13 @@ class Front {
   async::Task<> accept_loop();
   async::Task<> question_loop();
   async::Task<> serve(net::StreamPtr client);
-  // Who speaks, by the peer's address; null when it is nobody that may.
-  SandboxPtr sender(const net::Endpoint& peer) const;
+  // Who speaks.
+  struct Speaker {
+    SandboxPtr sandbox;  // null: nobody that may
+    std::string label;   // of the process; empty when it has none
+  };
+  // By the peer's address.
+  Speaker speaker(const net::Endpoint& peer) const;
   async::Task<> answer(net::Datagram question);
 
   Parts& parts_;

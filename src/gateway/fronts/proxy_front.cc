@@ -19,7 +19,8 @@ constexpr std::uint16_t kHttpsPort = 443;
 // Serves what comes over one connection to the proxy.
 class ProxyFlow {
  public:
-  ProxyFlow(Parts& parts, SandboxPtr sandbox) : parts_(parts), sandbox_(std::move(sandbox)) {}
+  ProxyFlow(Parts& parts, SandboxPtr sandbox, std::string label)
+      : parts_(parts), sandbox_(std::move(sandbox)), label_(std::move(label)) {}
 
   Task<> handle(http::Exchange& exchange) {
     http::RequestHead& request = exchange.request();
@@ -35,7 +36,7 @@ class ProxyFlow {
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
     }
-    Inbound in{sandbox_, "", std::move(*target)};
+    Inbound in{sandbox_, label_, std::move(*target)};
     if (is_gateway_itself(in.dialled)) {
       co_await serve_service(parts_, std::move(in), exchange);
       co_return;
@@ -63,18 +64,18 @@ class ProxyFlow {
       exchange.abort();
       co_return;
     }
-    Inbound in{now, "", std::move(*target)};
+    Inbound in{now, label_, std::move(*target)};
     if (auto shown = check_shown_token(parts_, in, exchange.request(), TokenNeed::kOptional); !shown) {
       policy::Refusal refusal{std::string(shown.error().word()), shown.error().message(),
                               shown.error().hint()};
-      parts_.events.denied(*sandbox_, in.dialled.text(), refusal);
+      parts_.events.denied(*sandbox_, in.dialled.text(), refusal, label_);
       HttpRefusal no = http_refusal(http_status(shown.error().code()), refusal);
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
     }
     // Where no kind of stream may go, say so in HTTP, while that can be understood.
     if (auto refusal = refused_outright(in)) {
-      parts_.events.denied(*sandbox_, in.dialled.text(), *refusal);
+      parts_.events.denied(*sandbox_, in.dialled.text(), *refusal, label_);
       HttpRefusal no = http_refusal(403, *refusal);
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
       co_return;
@@ -98,12 +99,13 @@ class ProxyFlow {
 
   Parts& parts_;
   SandboxPtr sandbox_;
+  const std::string label_;
 };
 
 }  // namespace
 
-Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox) {
-  ProxyFlow flow(parts, std::move(sandbox));
+Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label) {
+  ProxyFlow flow(parts, std::move(sandbox), std::move(label));
   http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };

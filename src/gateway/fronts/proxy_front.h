@@ -9,6 +9,7 @@
 
 namespace atl::gateway {
 
-async::Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox);
+// `label`: of the process; empty when it has none.
+async::Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label);
 
 }  // namespace atl::gateway

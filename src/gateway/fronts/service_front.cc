@@ -18,7 +18,7 @@ constexpr std::string_view kPrefix = "/svc/";
 
 Task<> refuse(Parts& parts, const Inbound& self, http::Exchange& exchange, const Error& error) {
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
-  parts.events.denied(*self.sandbox, exchange.request().path(), refusal);
+  parts.events.denied(*self.sandbox, exchange.request().path(), refusal, self.label);
   HttpRefusal no = http_refusal(http_status(error.code()), refusal);
   (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
 }

@@ -20,7 +20,7 @@ constexpr auto kPatience = std::chrono::seconds(60);  // with a client that conn
 
 Task<> deny(Parts& parts, net::StreamPtr client, const Inbound& in, const FirstBytes& first,
             policy::Refusal refusal, TlsAlert alert = TlsAlert::kAccessDenied) {
-  parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
+  parts.events.denied(*in.sandbox, in.dialled.text(), refusal, in.label);
   co_await refuse_connection(std::move(client), first, std::move(refusal), alert);
 }
 
@@ -100,7 +100,7 @@ Task<> late_first_bytes(Parts& parts, net::Stream& client, net::Stream& server, 
   if (spoke) fine = way_now(parts, in, *read) == Way::kPass;
   if (spoke && !fine) {
     policy::Refusal refusal{"late", "what the client sent after the server is not allowed here", ""};
-    parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
+    parts.events.denied(*in.sandbox, in.dialled.text(), refusal, in.label);
   }
   if (spoke && fine) fine = (co_await server.write_all(read->bytes)).ok();
   if (!fine || (!spoke && !read->ended)) {
@@ -136,7 +136,7 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
     const Error& error = dialled.error();
     bool denied = error.code() == Code::kDenied;
     policy::Refusal refusal{denied ? "address" : "unreachable", error.message(), error.hint()};
-    if (denied) parts.events.denied(*in.sandbox, in.dialled.text(), refusal);
+    if (denied) parts.events.denied(*in.sandbox, in.dialled.text(), refusal, in.label);
     co_await refuse_connection(std::move(client), first, std::move(refusal));
     co_return;
   }
@@ -184,7 +184,8 @@ Task<> inspect_tls(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes f
   request.client = upstream_key(*in.sandbox);
   auto accepted = co_await parts.interceptor.accept(std::move(client), first.bytes, std::move(request));
   if (!accepted) {
-    parts.events.add(*in.sandbox, "egress.tls_failed", in.dialled.text(), "", accepted.error().message());
+    parts.events.add(*in.sandbox, "egress.tls_failed", in.dialled.text(), "", accepted.error().message(),
+                     in.label);
     co_return;
   }
   HttpOrigin origin;
@@ -198,7 +199,7 @@ Task<> go_on(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) 
   auto decision = in.sandbox->policy->connection(connection_facts(in, first.kind));
   if (decision.shadow)
     parts.events.add(*in.sandbox, "egress.shadow", in.dialled.text(), decision.shadow->rule,
-                     decision.shadow->verdict);
+                     decision.shadow->verdict, in.label);
   Way way = way_of(parts, in, first, decision);
   if (way == Way::kDeny) {
     policy::Refusal refusal = decision.refusal;

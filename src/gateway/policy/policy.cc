@@ -154,7 +154,8 @@ struct Policy::Tally {
     if (best && best->near)
       hint =
           fmt::format("rule {} allows this host, but not this {}", best->near->id, miss_name(best->nearest));
-    return {std::string(kDefaultRule), "no rule allows " + what, std::move(hint)};
+    std::string who = label.empty() ? std::string() : fmt::format(" for the label '{}'", label);
+    return {std::string(kDefaultRule), fmt::format("no rule allows {}{}", what, who), std::move(hint)};
   }
 };
 

@@ -47,12 +47,14 @@ Result<Sandbox> Feed::read_sandbox(std::string id, const json::object& body) con
   if (!generation) fields.refuse("generation", "is required");
   if (!slot) fields.refuse("slot", "is required");
   if (!state) fields.refuse("state", "is not a state of a sandbox");
+  auto labels = fields.texts("labels", model::kMaxLabels);
   auto network = fields.object("network");
   if (!network) fields.refuse("network", "is required");
   TRY_VOID(fields.status());
   out.generation = static_cast<std::uint64_t>(*generation);
   out.slot = static_cast<std::uint32_t>(*slot);
   out.state = *state;
+  if (labels) out.labels = std::move(*labels);
   out.network = std::make_shared<const json::object>(network->raw());
   TRY(WayOut way, compile_(out));
   out.policy = std::move(way.policy);

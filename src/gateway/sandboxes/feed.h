@@ -3,7 +3,8 @@
 // Feed: what control tells the gateway, HTTP with JSON over a unix socket whose mode lets only control in.
 //
 //   POST   /v1/sync                      {"sandboxes": [...]}: these and no others
-//   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network"}
+//   PUT    /v1/sandboxes/{id}            {"tenant", "template", "generation", "slot", "state", "network",
+//   "labels"?}
 //                                        200 {"authority": {"pem", "hash"}}, when it must trust one;
 //                                        "underWay": requests that a pause should wait for, if any; with
 //                                        "handOver": true also what it is to be given: {"token",

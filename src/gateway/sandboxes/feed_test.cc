@@ -97,6 +97,16 @@ TEST_F(FeedTest, KnowsWhatItWasTold) {
   EXPECT_EQ(registry.find(kId), nullptr);
 }
 
+TEST_F(FeedTest, LabelsAreKnownByTheirNumber) {
+  std::string path = fmt::format("/v1/sandboxes/{}", kId);
+  EXPECT_EQ(say("PUT", path, facts(R"(,"labels":["npm","git"])")), 200);
+  EXPECT_THAT(registry.find(kId)->labels, testing::ElementsAre("npm", "git"));
+  EXPECT_EQ(say("PUT", path, facts(R"(,"labels":"git")")), 400);
+  EXPECT_EQ(registry.find(kId)->labels.size(), 2u);
+  EXPECT_EQ(say("PUT", path, facts()), 200);
+  EXPECT_TRUE(registry.find(kId)->labels.empty());
+}
+
 TEST_F(FeedTest, SyncKeepsWhatItCanReadAndNothingElse) {
   say("PUT", fmt::format("/v1/sandboxes/{}", kId), facts());
   std::string good = facts(fmt::format(R"(,"id":"{}")", kOther));

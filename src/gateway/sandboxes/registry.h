@@ -32,6 +32,7 @@ struct Sandbox {
   std::uint64_t generation = 0;
   std::uint32_t slot = 0;
   model::State state = model::State::kRunning;
+  std::vector<std::string> labels;                     // of its commands, by number less one
   std::shared_ptr<const boost::json::object> network;  // what control says of it, for `policy`
   std::shared_ptr<const policy::Policy> policy;
   std::shared_ptr<const EgressProxy> proxy;  // null: connections leave from this host
