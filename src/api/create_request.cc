@@ -5,6 +5,7 @@
 
 #include "api/egress_proxy.h"
 #include "base/text.h"
+#include "model/slot_address.h"
 
 namespace atl::api {
 namespace {
@@ -210,6 +211,26 @@ Result<void> read_tier_of(std::string& reference, std::optional<model::Isolation
       .with_word("invalid_field");
 }
 
+constexpr char kLabelForm[] = "must be 1 to 64 letters, digits, '-', '_' or '.'";
+
+// "git,npm", for clients that have no field for it; adds to the body's.
+Result<void> read_label_header(const Call& call, std::vector<std::string>& labels) {
+  constexpr char kHeader[] = "x-atoll-labels";
+  auto refused = [&](std::string_view why) {
+    return make_error(Code::kInvalid, "header {}: {}", kHeader, why).with_word("invalid_field");
+  };
+  if (call.head->headers.count(kHeader) > 1) return refused("given more than once");
+  auto text = call.head->headers.find(kHeader);
+  if (!text) return {};
+  for (std::string_view word : split(*text, ',')) {
+    std::string label(trim(word));
+    if (!model::valid_label(label)) return refused(kLabelForm);
+    if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(std::move(label));
+  }
+  if (labels.size() > model::kMaxLabels) return refused(fmt::format("at most {} labels", model::kMaxLabels));
+  return {};
+}
+
 }  // namespace
 
 Result<void> read_isolation(const Call& call, Fields& body, std::optional<model::IsolationWord>& isolation,
@@ -222,6 +243,17 @@ Result<void> read_isolation(const Call& call, Fields& body, std::optional<model:
     return take_word(where, "low, medium or high",
                      parsed ? std::optional(model::IsolationWord(*parsed)) : std::nullopt, risk);
   });
+}
+
+std::optional<std::vector<std::string>> read_labels(Fields& fields) {
+  auto labels = fields.texts("labels", model::kMaxLabels);
+  for (std::size_t i = 0; labels && i < labels->size(); ++i) {
+    auto here = labels->begin() + static_cast<std::ptrdiff_t>(i);
+    std::string place = fmt::format("labels[{}]", i);
+    if (!model::valid_label(*here)) fields.refuse(place, kLabelForm);
+    if (std::find(labels->begin(), here, *here) != here) fields.refuse(place, "stands there twice");
+  }
+  return labels;
 }
 
 Error not_yet(std::string_view what, std::string_view hint) {
@@ -275,6 +307,7 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   TRY_VOID(body.status());
   TRY_VOID(read_isolation(call, body, spec.isolation, spec.risk));
   TRY_VOID(read_tier_of(*reference, spec.isolation));
+  TRY_VOID(read_label_header(call, spec.labels));
   TRY_VOID(body.status());
   if (later) return *later;
   spec.template_ref = std::move(*reference);

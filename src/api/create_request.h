@@ -23,6 +23,9 @@ std::optional<Millis> read_timeout(Millis max_timeout, Fields& fields, std::int6
 // `idleTimeout` in seconds; 0 is a value: it does not sleep. nullopt when absent.
 std::optional<Millis> read_idle_timeout(Millis max_timeout, Fields& fields);
 
+// `labels` of commands: valid names, each once. nullopt when absent.
+std::optional<std::vector<std::string>> read_labels(Fields& fields);
+
 // PUT /sandboxes/{id}/network: everything that is not named is cleared.
 Result<model::NetworkRules> read_network_update(const Call& call);
 

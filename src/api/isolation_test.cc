@@ -76,6 +76,23 @@ TEST_F(IsolationApiTest, WordsThatAreWrongOrContradictEachOtherAreRefused) {
   EXPECT_EQ(api_.world.runner.started, before);
 }
 
+// What the gateway does with them is tried in tests/gateway/labels.py; here there is none.
+TEST_F(IsolationApiTest, LabelsAreRefusedWhereTheyCannotBe) {
+  auto refused = call("POST", "/v2/sandboxes", R"({"templateID":"base","labels":["git"]})");
+  EXPECT_EQ(refused.status, 501);
+  EXPECT_EQ(refused.word(), "label_unsupported");
+  EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-labels", "git"}}).status,
+            501);
+  EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-labels", "a b"}}).status,
+            400);
+  std::string id = api_.create("");
+  std::string path = "/v1/sandboxes/" + id + "/labels";
+  EXPECT_EQ(call("PUT", path, R"({"labels":["git"]})").word(), "label_unsupported");
+  EXPECT_EQ(call("PUT", path, R"({"labels":["a b"]})").status, 400);
+  EXPECT_EQ(call("PUT", path, R"({})").status, 400);
+  EXPECT_TRUE(call("GET", "/v1/sandboxes/" + id).body.at("labels").as_array().empty());
+}
+
 TEST_F(IsolationApiTest, TenantsAndTemplatesSayWhatTheyWant) {
   offer_all();
   std::string path = "/v1/tenants/" + api_.world.tenant;

@@ -61,6 +61,19 @@ Task<Result<Answer>> idle(Services& services, Call& call) {
   co_return json_answer(200, out);
 }
 
+Task<Result<Answer>> labels(Services& services, Call& call) {
+  CO_TRY_VOID(services.sandboxes.get(call.tenant(), call.sandbox_id()));
+  Fields body(call.body.get_object());
+  auto labels = read_labels(body);
+  if (!labels) body.refuse("labels", "is required");
+  CO_TRY_VOID(body.status());
+  std::string id = call.sandbox_id();
+  CO_TRY(auto row, co_await services.sandboxes.add_labels(call.tenant(), id, std::move(*labels)));
+  json::object out = sandbox_full(*row);
+  out["activity"] = activity_json(services.sandboxes.wakefulness(id));
+  co_return json_answer(200, out);
+}
+
 Task<Result<Answer>> events(Services& services, Call& call) {
   CO_TRY(auto after, call.query_number("after", 0, INT64_MAX));
   CO_TRY(auto limit, read_limit(call, kMaxPage, kMaxEvents));
@@ -296,6 +309,7 @@ std::vector<Route> own_routes() {
       {"GET", "/v1/sandboxes", Auth::kKey, Body::kNone, sandboxes},
       {"GET", "/v1/sandboxes/{sandboxID}", Auth::kKey, Body::kNone, sandbox},
       {"PUT", "/v1/sandboxes/{sandboxID}/idle", Auth::kKey, Body::kRequired, idle},
+      {"PUT", "/v1/sandboxes/{sandboxID}/labels", Auth::kKey, Body::kRequired, labels},
       {"GET", "/v1/events", Auth::kKey, Body::kNone, events},
       {"GET", "/v1/keys", Auth::kKey, Body::kNone, keys},
       {"POST", "/v1/keys", Auth::kKey, Body::kRequired, create_key},

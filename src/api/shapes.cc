@@ -148,6 +148,7 @@ json::object sandbox_full(const model::SandboxRow& row) {
   out["diskBytes"] = row.limits.disk_bytes;
   out["processes"] = row.limits.processes;
   out["openFiles"] = row.limits.open_files;
+  out["labels"] = json::value_from(row.labels);
   return out;
 }
 

@@ -56,6 +56,7 @@ Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
 
 Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved resolved) {
   CO_TRY_VOID(require_tier(resolved.tier));
+  if (!spec.labels.empty()) CO_TRY_VOID(require_labels(resolved.tier, spec.labels.size()));
   struct InFlight {
     explicit InFlight(SandboxService& s) : service(s) { ++service.creating_; }
     ~InFlight() {
@@ -92,6 +93,7 @@ void SandboxService::give_to_tenant(Live& live, const CreateSpec& spec, const Re
   row.owner_epoch = epoch_;
   row.metadata = spec.metadata;
   row.network = spec.network;
+  row.labels = spec.labels;
   row.ingress = spec.ingress;
   row.lifecycle = spec.lifecycle;
   row.lifecycle.timeout = spec.timeout;
@@ -247,6 +249,7 @@ GuestIdentity SandboxService::identity_of(const model::SandboxRow& row) const {
   identity.access_token = row.access_token;
   identity.user = row.user;
   identity.workdir = row.workdir;
+  identity.labels = row.labels;
   identity.now = clock_.now();
   return identity;
 }
@@ -260,6 +263,7 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
     CO_TRY_VOID(co_await runner_.network(live->row.id, live->row.generation, rules));
     FAULT("create.network_set");
   }
+  CO_TRY_VOID(co_await make_labels(live, live->row.labels));
   EgressFacts facts = facts_for_gateway(live->row);
   facts.hand_over = true;
   CO_TRY(EgressAnswer told, co_await egress_.make_known(std::move(facts)));

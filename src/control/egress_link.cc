@@ -46,6 +46,7 @@ json::object facts_json(const EgressFacts& facts) {
   out["slot"] = facts.slot;
   out["state"] = model::state_name(facts.state);
   out["network"] = std::move(network);
+  if (!facts.labels.empty()) out["labels"] = json::value_from(facts.labels);
   if (facts.hand_over) out["handOver"] = true;
   return out;
 }
@@ -129,7 +130,7 @@ EgressFacts egress_facts(const model::SandboxRow& row, const std::string& root_t
   bool runs = row.state == model::State::kCreating || wakes;
   model::State state = runs ? model::State::kRunning : row.state;
   const std::string& of = root_template.empty() ? row.template_id : root_template;
-  return {row.id, row.tenant, of, row.generation, row.slot, state, row.network, false};
+  return {row.id, row.tenant, of, row.generation, row.slot, state, row.network, row.labels, false};
 }
 
 EgressLink::EgressLink(async::Executor executor, http::Connector connect,

@@ -29,6 +29,7 @@ struct EgressFacts {
   std::uint32_t slot = 0;
   model::State state = model::State::kRunning;
   model::NetworkRules network;
+  std::vector<std::string> labels;
   bool hand_over = false;  // its guest daemon is about to be told who it is: the answer says all it needs
 };
 

@@ -129,6 +129,19 @@ TEST_F(EgressLinkTest, BeginsWithEverythingThenTellsChangesInOrder) {
   EXPECT_THAT(news()[1], HasSubstr(R"("generation":3,"slot":2,"state":"running")"));
 }
 
+TEST_F(EgressLinkTest, TellsLabelsAndStoresThoseOfEvents) {
+  news_text =
+      R"({"events":[{"at":1,"sandbox":"a","type":"egress.denied","target":"x:1","rule":"r","label":"git"}],)"
+      R"("last":1})";
+  EgressFacts one = facts("a", 1);
+  one.labels = {"npm", "git"};
+  all = {one};
+  link.start();
+  until([&] { return !stored.empty(); });
+  EXPECT_THAT(news()[0], HasSubstr(R"("labels":["npm","git"])"));
+  EXPECT_EQ(stored[0].data, R"({"target":"x:1","rule":"r","label":"git"})");
+}
+
 TEST_F(EgressLinkTest, WaitsUntilTheGatewayKnows) {
   link.start();
   EXPECT_TRUE(know(facts("a", 1)).ok());

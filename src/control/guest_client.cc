@@ -50,6 +50,8 @@ std::string init_body(const GuestIdentity& identity, const std::string& token) {
     own += fmt::format(R"(,"gateway":{{"token":{},"envs":{}}})", json_quote(gateway.token.reveal()),
                        map_text(gateway.environment));
   }
+  if (!identity.labels.empty())
+    own += R"(,"labels":)" + boost::json::serialize(boost::json::value_from(identity.labels));
   std::string environment = identity.keep_environment ? std::string(R"("keepEnvironment":true)")
                                                       : R"("envs":)" + map_text(identity.envs);
   return fmt::format(

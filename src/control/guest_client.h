@@ -29,6 +29,7 @@ struct GuestIdentity {
   Secret access_token;
   std::string user;
   std::string workdir;
+  std::vector<std::string> labels;  // that its commands may have
   WallTime now;
   EgressAnswer gateway;  // what is empty in it stays as the guest has it
   // It goes on from another's memory: the token that its guest daemon knows, in place of which it gets its

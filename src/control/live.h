@@ -86,6 +86,8 @@ struct Live {
   bool pooled = false;        // launched for the pool: started with the policy `open`
   bool warming = false;       // it waits in a pool, and its start command is not ready yet
   bool adopted = false;       // the runner's list or answer has confirmed it: later lists must show it
+  bool labelling = false;     // labels are being added; who adds others waits
+  bool labels_told = false;   // its guest daemon has heard of all of them
   bool copying = false;       // its disk is being copied; the next copy waits
   bool held = false;          // nobody may connect for a moment; who wants to waits
   std::uint64_t outside = 0;  // connections that led to the outside when its guest daemon was asked to rest

@@ -120,6 +120,9 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   FAULT("resume.woken");
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
+  // One that boots has none yet.
+  if (woken) woken = co_await make_labels(live, live->row.labels);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
   EgressFacts facts = facts_for_gateway(live->row);
   facts.state = model::State::kRunning;

@@ -311,6 +311,15 @@ Task<Result<void>> RunnerClient::network(std::string sandbox, std::uint64_t gene
   co_return success();
 }
 
+Task<Result<void>> RunnerClient::labels(std::string sandbox, std::uint64_t generation, std::size_t count) {
+  wire::LabelsRequest request{};
+  request.sandbox.set(sandbox);
+  request.generation = generation;
+  request.count = static_cast<std::uint32_t>(count);
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kLabels, wire::Type::kDone, kQuick));
+  co_return success();
+}
+
 Task<Result<void>> RunnerClient::forget_build(std::string build) {
   wire::BuildRef request{};
   request.build.set(build);

@@ -54,6 +54,8 @@ class RunnerClient {
   // one that is not there.
   Task<Result<std::vector<std::uint64_t>>> usage(std::vector<std::string> sandboxes);
   Task<Result<void>> network(std::string sandbox, std::uint64_t generation, model::NetworkRules rules);
+  // Labels 1 to `count` of its commands have an identity afterwards.
+  Task<Result<void>> labels(std::string sandbox, std::uint64_t generation, std::size_t count);
   Task<Result<void>> forget_build(std::string build);
   Task<Result<wire::SnapshotReply>> snapshot(std::string sandbox, std::uint64_t generation,
                                              std::string snapshot, bool memory);

@@ -52,6 +52,7 @@ struct CreateSpec {
   enum class Secured : bool { kNo, kYes };
   Secured secured = Secured::kYes;
   model::NetworkRules network;
+  std::vector<std::string> labels;  // of commands; valid, and each once
   model::Ingress ingress;
   model::Lifecycle lifecycle;
   std::optional<Millis> idle_timeout;  // without it the template's; 0: none
@@ -164,6 +165,9 @@ class SandboxService final : public Directory {
   Task<Result<Collected>> collect_snapshots();
   const Snapshots& snapshots() const { return snapshots_; }
   Task<Result<void>> set_network(std::string tenant, std::string id, model::NetworkRules rules);
+  // Its commands may have these labels as well; those that it has stay. kUnsupported with the word
+  // label_unsupported, kExhausted with the word quota beyond model::kMaxLabels.
+  Task<Result<SandboxView>> add_labels(std::string tenant, std::string id, std::vector<std::string> labels);
   Result<std::vector<MetricSample>> metrics(const std::string& tenant, const std::string& id) const;
   Task<Result<std::vector<model::Event>>> events(store::EventQuery query);
   // Of a sandbox that runs or has ended: its row, kNotFound when it is unknown or another tenant's.
@@ -247,6 +251,12 @@ class SandboxService final : public Directory {
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot, bool memory);
   Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
+
+  // labelling.cc
+  Result<void> require_labels(model::Tier tier, std::size_t count) const;
+  Task<Result<void>> make_labels(LivePtr live, std::vector<std::string> labels);
+  Task<Result<SandboxView>> add_labels_now(std::string tenant, std::string id,
+                                           std::vector<std::string> labels);
 
   // isolation.cc
   bool usable(model::Tier tier) const;

@@ -271,6 +271,7 @@ Task<Result<Children>> SandboxService::fork_now(ForkSpec spec) {
   forking->spec.timeout = spec.timeout;
   forking->spec.metadata = live->row.metadata;
   forking->spec.network = live->row.network;
+  forking->spec.labels = live->row.labels;
   forking->spec.ingress = live->row.ingress;
   forking->spec.idle_timeout = live->row.lifecycle.idle_timeout;
   forking->spec.lifecycle.keep_memory = live->row.lifecycle.keep_memory;

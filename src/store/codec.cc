@@ -61,7 +61,8 @@ Result<model::StringMap> decode_map(const std::string& text) {
   return map;
 }
 
-std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress) {
+std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress,
+                           const std::vector<std::string>& labels) {
   json::object object;
   object["internet"] = rules.internet;
   object["allow"] = encode_list(rules.allow);

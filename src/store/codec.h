@@ -16,8 +16,10 @@ Result<model::StringMap> decode_map(const std::string& text);
 struct NetworkColumn {
   model::NetworkRules rules;
   model::Ingress ingress;
+  std::vector<std::string> labels;  // of commands
 };
-std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress);
+std::string encode_network(const model::NetworkRules& rules, const model::Ingress& ingress,
+                           const std::vector<std::string>& labels);
 Result<NetworkColumn> decode_network(const std::string& text);
 
 // A word about isolation; empty: none.

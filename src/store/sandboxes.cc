@@ -60,6 +60,7 @@ Result<model::SandboxRow> read_row(const Statement& row) {
   TRY(NetworkColumn network, decode_network(row.text(23)));
   out.network = network.rules;
   out.ingress = network.ingress;
+  out.labels = network.labels;
   out.created_at = {row.integer(24)};
   out.started_at = {row.integer(25)};
   out.deadline = {row.integer(26)};
@@ -110,9 +111,9 @@ Result<void> save_sandbox(Connection& db, const model::SandboxRow& row,
               row.limits.cpu_millis, row.limits.processes, row.limits.open_files, row.limits.disk_bytes,
               row.slot, row.interface, row.pid, row.start_ticks, row.missing_layers,
               Blob{bytes_of(row.internal_token)}, row.access_token.reveal(), row.traffic_token.reveal(),
-              encode_map(row.metadata), encode_network(row.network, row.ingress), row.created_at.ms,
-              row.started_at.ms, row.deadline.ms, row.deadline_steady_ms, row.ended_at.ms, row.outcome,
-              row.reason, static_cast<int>(row.lifecycle.on_timeout),
+              encode_map(row.metadata), encode_network(row.network, row.ingress, row.labels),
+              row.created_at.ms, row.started_at.ms, row.deadline.ms, row.deadline_steady_ms, row.ended_at.ms,
+              row.outcome, row.reason, static_cast<int>(row.lifecycle.on_timeout),
               static_cast<int>(row.lifecycle.keep_memory), static_cast<int>(row.lifecycle.auto_resume),
               row.lifecycle.timeout.count(), static_cast<int>(row.rests_in_memory), row.user, row.workdir,
               std::string(row.asked.word.text()), static_cast<int>(row.asked.by),

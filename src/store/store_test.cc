@@ -53,6 +53,7 @@ model::SandboxRow row(const std::string& id, std::uint64_t epoch) {
   out.owner_epoch = epoch;
   out.metadata = {{"a", "1"}, {"ü", "\"quoted\""}};
   out.network.internet = false;
+  out.labels = {"npm", "git"};
   out.network.allow.push_back(*model::parse_cidr("10.0.0.0/8"));
   out.ingress.mask_request_host = "x:${PORT}";
   out.access_token = Secret("token");
@@ -95,6 +96,7 @@ TEST_F(StoreTest, RowsSurviveReopeningAsTheyWere) {
   auto expected = row("i1", 1);
   EXPECT_EQ(stored.row.metadata, expected.metadata);
   EXPECT_EQ(stored.row.network, expected.network);
+  EXPECT_EQ(stored.row.labels, expected.labels);
   EXPECT_EQ(stored.row.ingress, expected.ingress);
   EXPECT_EQ(stored.row.internal_token, expected.internal_token);
   EXPECT_TRUE(stored.row.access_token.matches("token"));

@@ -6,6 +6,7 @@
 #include "apps/cli/attach.h"
 #include "apps/cli/parse.h"
 #include "apps/cli/registry.h"
+#include "model/sandbox.h"
 
 namespace atl::cli {
 namespace {
@@ -18,12 +19,14 @@ constexpr char kExamples[] =
     "  echo 'print(2)' | atoll exec iabcdefghij0123456789 python3 -\n"
     "  # code that must not send anything\n"
     "  atoll exec --network none iabcdefghij0123456789 python3 job.py\n"
+    "  # what rules with the label 'git' let through, and nothing else\n"
+    "  atoll exec --label git iabcdefghij0123456789 git pull\n"
     "\n"
     "  Exit status: the command's own; 124 time limit, 125 Atoll failed, 126 not executable,\n"
     "  127 no such command, 128+N ended by signal N.";
 
 struct Options {
-  std::string sandbox, directory, user, timeout, network;
+  std::string sandbox, directory, user, timeout, network, label;
   std::vector<std::string> env, command;
   bool terminal = false, no_stdin = false;
 };
@@ -41,6 +44,7 @@ Result<AttachOptions> make_attach(const Options& options, const Globals& globals
   attach.spec.directory = options.directory;
   TRY(attach.spec.environment, parse_env(options.env));
   if (!options.network.empty()) attach.spec.environment["ATOLL_NETWORK"] = options.network;
+  if (!options.label.empty()) attach.spec.environment["ATOLL_LABEL"] = options.label;
   if (!options.timeout.empty()) {
     TRY(std::chrono::seconds limit, parse_duration(options.timeout));
     attach.spec.limit = limit;
@@ -50,8 +54,20 @@ Result<AttachOptions> make_attach(const Options& options, const Globals& globals
   return attach;
 }
 
+// A label that the sandbox has already stays as it is.
+Task<Result<void>> add_label(std::shared_ptr<ApiClient> api, std::string sandbox, std::string label) {
+  if (label.empty()) co_return success();
+  if (!model::valid_sandbox_id(sandbox)) co_return success();  // said by what comes next
+  json::object body;
+  body["labels"] = json::array{json::value(label)};
+  auto reply = co_await api->call("PUT", "/v1/sandboxes/" + sandbox + "/labels", std::move(body));
+  if (!reply.ok()) co_return std::move(reply).error();
+  co_return success();
+}
+
 Task<Result<int>> exec(Session& session, const Options& options, AttachOptions how, std::string instance) {
   CO_TRY(auto api, ApiClient::open(session, instance));
+  CO_TRY_VOID(co_await add_label(api, options.sandbox, options.label));
   CO_TRY(auto guest, co_await GuestClient::open(api, options.sandbox, options.user));
   co_return co_await attach(guest, std::move(how));
 }
@@ -73,6 +89,8 @@ void register_exec(Commands& commands) {
   app.add_option("--network", options->network, "none: it and all that it starts can make no socket")
       ->type_name("WHICH")
       ->check(CLI::IsMember({"none"}));
+  app.add_option("--label", options->label, "the name under which rules know what it sends")
+      ->type_name("LABEL");
   app.add_flag("-t,--tty", options->terminal, "give it a terminal");
   app.add_flag("-n,--no-stdin", options->no_stdin, "do not pass standard input on");
   app.add_option("ID", options->sandbox, "the sandbox")->required();
