@@ -20,6 +20,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, ".
 import agents  # noqa: E402
 import approvals  # noqa: E402
 import hostile  # noqa: E402
+import labels  # noqa: E402
 import tools  # noqa: E402
 import world as ground  # noqa: E402
 import rules  # noqa: E402
