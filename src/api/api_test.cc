@@ -71,6 +71,7 @@ TEST_F(ApiTest, WrongFieldsAreNamedByTheirPath) {
       {R"({"templateID":"base","allow_internet_access":1})", "allow_internet_access"},
       {R"({"templateID":"base","network":{"allowOut":"1.2.3.4"}})", "network.allowOut"},
       {R"({"templateID":"base","labels":"git"})", "labels"},
+      {R"({"templateID":"base","envVars":{"ATOLL_LABEL":"git"}})", "envVars.ATOLL_LABEL"},
       {R"({"templateID":"base","labels":["git","a b"]})", "labels[1]"},
       {R"({"templateID":"base","labels":["git","git"]})", "labels[1]"},
       {R"({"templateID":"base","network":{"allowOut":[4]}})", "network.allowOut[0]"},

@@ -297,6 +297,7 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   spec.metadata = body.map("metadata", kMaxEntries, kMaxMetadataValue).value_or(model::StringMap());
   spec.envs = body.map("envVars", kMaxEntries, kMaxEnvValue).value_or(model::StringMap());
   for (const auto& [name, value] : spec.envs) {
+    if (name == "ATOLL_LABEL") body.refuse("envVars.ATOLL_LABEL", "is for single commands");
     if (name.find('=') != std::string::npos) body.refuse("envVars." + name, "a name must not contain '='");
   }
   bool secure = body.boolean("secure").value_or(!v1);

@@ -85,6 +85,9 @@ TEST_F(IsolationApiTest, LabelsAreRefusedWhereTheyCannotBe) {
             501);
   EXPECT_EQ(call("POST", "/v2/sandboxes", R"({"templateID":"base"})", "", {{"x-atoll-labels", "a b"}}).status,
             400);
+  auto open = call("POST", "/sandboxes", R"({"templateID":"base","labels":["git"],"secure":false})");
+  EXPECT_EQ(open.word(), "label_unsupported");
+  EXPECT_NE(open.message().find("access token"), std::string::npos) << open.message();
   std::string id = api_.create("");
   std::string path = "/v1/sandboxes/" + id + "/labels";
   EXPECT_EQ(call("PUT", path, R"({"labels":["git"]})").word(), "label_unsupported");

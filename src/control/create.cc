@@ -56,7 +56,8 @@ Task<Result<SandboxView>> SandboxService::create_now(CreateSpec spec) {
 
 Task<Result<SandboxView>> SandboxService::create_from(CreateSpec spec, Resolved resolved) {
   CO_TRY_VOID(require_tier(resolved.tier));
-  if (!spec.labels.empty()) CO_TRY_VOID(require_labels(resolved.tier, spec.labels.size()));
+  bool secured = spec.secured == CreateSpec::Secured::kYes;
+  if (!spec.labels.empty()) CO_TRY_VOID(require_labels(resolved.tier, spec.labels.size(), secured));
   struct InFlight {
     explicit InFlight(SandboxService& s) : service(s) { ++service.creating_; }
     ~InFlight() {
@@ -277,6 +278,7 @@ Task<Result<void>> SandboxService::hand_over(LivePtr live, const CreateSpec& spe
   for (const auto& [key, value] : spec.envs) identity.envs[key] = value;
   CO_TRY_VOID(co_await live->guest->init(std::move(identity)));
   live->trusts = std::move(told.authority_root);
+  live->labels_told = true;
   FAULT("create.initialised");
   live->guest->close();
   if (live->ending) co_return gone_meanwhile(*live);

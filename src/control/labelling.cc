@@ -19,11 +19,15 @@ Error label_unsupported(std::string_view why, std::string hint) {
 
 }  // namespace
 
-Result<void> SandboxService::require_labels(model::Tier tier, std::size_t count) const {
+Result<void> SandboxService::require_labels(model::Tier tier, std::size_t count, bool secured) const {
   if (count > model::kMaxLabels) {
     return make_error(Code::kExhausted, "a sandbox has at most {} labels", model::kMaxLabels)
         .with_word("quota")
         .with_hint("labels are for kinds of commands, not for single ones");
+  }
+  if (!secured) {
+    return label_unsupported("the sandbox has no access token, so anybody may start commands in it",
+                             "create it with secure: true");
   }
   if (!options_.connect_gateway)
     return label_unsupported("the gateway does not run", "start Atoll with it (atoll up --gateway)");
@@ -39,8 +43,17 @@ Result<void> SandboxService::require_labels(model::Tier tier, std::size_t count)
 
 Task<Result<void>> SandboxService::make_labels(LivePtr live, std::vector<std::string> labels) {
   if (labels.empty()) co_return success();
-  CO_TRY_VOID(require_labels(live->row.tier, labels.size()));
+  CO_TRY_VOID(require_labels(live->row.tier, labels.size(), !live->row.access_token.empty()));
   co_return co_await runner_.labels(live->row.id, live->row.generation, labels.size());
+}
+
+// One that wakes where labels have become impossible goes on without: its guest daemon refuses commands that
+// ask for one.
+Task<Result<void>> SandboxService::make_labels_again(LivePtr live) {
+  auto made = co_await make_labels(live, live->row.labels);
+  if (made.ok() || made.error().word() != "label_unsupported") co_return made;
+  log::warn("a sandbox wakes without its labels", {{"id", live->row.id}, {"why", made.error().message()}});
+  co_return success();
 }
 
 Task<Result<SandboxView>> SandboxService::add_labels(std::string tenant, std::string id,
@@ -74,11 +87,13 @@ Task<Result<SandboxView>> SandboxService::add_labels_now(std::string tenant, std
   facts.labels = all;
   CO_TRY_VOID(co_await egress_.make_known(std::move(facts)));
   CO_TRY(live, find_running(tenant, id));
+  bool more = all != live->row.labels;
   live->row.labels = std::move(all);
   live->labels_told = false;
   ++live->version;
+  egress_.changed(facts_for_gateway(live->row));  // meanwhile it may have been told the old ones again
   Step step;
-  step.event = "sandbox.labels";
+  if (more) step.event = "sandbox.labels";
   step.message = "labels of commands added";
   CO_TRY_VOID(co_await save(live, std::move(step)));
   CO_TRY(live, find_running(tenant, id));

@@ -121,7 +121,7 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (stopping_) co_return woken;  // the next start finishes it
   // One that boots has none yet.
-  if (woken) woken = co_await make_labels(live, live->row.labels);
+  if (woken) woken = co_await make_labels_again(live);
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!woken) co_return co_await undo_resume(live, std::move(woken).error());
   EgressFacts facts = facts_for_gateway(live->row);
@@ -132,6 +132,7 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   GuestIdentity identity = identity_of(live->row);
   if (known) set_trust(identity, *known);
   auto told = co_await live->guest->init(std::move(identity));
+  live->labels_told = told.ok();
   if (told && known) live->trusts = std::move(known->authority_root);
   live->laps.lap(live->laps.guest_us);
   FAULT("resume.initialised");

@@ -253,8 +253,9 @@ class SandboxService final : public Directory {
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
   // labelling.cc
-  Result<void> require_labels(model::Tier tier, std::size_t count) const;
+  Result<void> require_labels(model::Tier tier, std::size_t count, bool secured) const;
   Task<Result<void>> make_labels(LivePtr live, std::vector<std::string> labels);
+  Task<Result<void>> make_labels_again(LivePtr live);
   Task<Result<SandboxView>> add_labels_now(std::string tenant, std::string id,
                                            std::vector<std::string> labels);
 

@@ -58,6 +58,7 @@ Result<std::uint32_t> choose_label(const Settings& settings, const model::GuestB
 Result<sys::Fd> open_label(const model::GuestBoot& boot, std::uint32_t label) {
   std::string path = fmt::format("label-{}/cgroup.procs", label);
   sys::Fd fd(::openat(boot.cgroup_fd, path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && errno == ENOENT) return unsupported();  // it cannot be made any more
   if (!fd) return Error::from_errno(errno, fmt::format("open the group of label {}", label));
   return fd;
 }

@@ -20,8 +20,9 @@ namespace atl::guest {
 LabelRight label_right(const Settings& settings, const http::RequestHead& request);
 
 // The number of the label that a command is to have, 0 for none: by the word of the request, `asked`, or by
-// the variable ATOLL_LABEL of its whole environment. kUnsupported with the word label_unsupported, kNotFound
-// with label_unknown, kDenied with label_refused.
+// the variable ATOLL_LABEL of the request's own environment: that of the sandbox lies on its disk, where root
+// inside may write. kUnsupported with the word label_unsupported, kNotFound with label_unknown, kDenied with
+// label_refused.
 Result<std::uint32_t> choose_label(const Settings& settings, const model::GuestBoot& boot,
                                    const std::string& asked,
                                    const std::map<std::string, std::string>& environment, LabelRight right);

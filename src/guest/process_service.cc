@@ -261,7 +261,10 @@ Task<Result<std::string>> unary_call(Guest& guest, Exchange& exchange, std::stri
   CO_TRY(ProcessPtr process, select_alive(guest, request.selector));
   if (method == "SendInput")
     co_return co_await write_input(guest, exchange, process, std::move(request.input));
-  if (method == "CloseStdin") CO_TRY_VOID(process->close_input());
+  if (method == "CloseStdin") {
+    CO_TRY_VOID(may_speak_to(guest, exchange, *process));
+    CO_TRY_VOID(process->close_input());
+  }
   if (method == "SendSignal") CO_TRY_VOID(process->send_signal(request.signal));
   if (method == "Update" && request.terminal) CO_TRY_VOID(process->resize(*request.terminal));
   co_return std::string("{}");
@@ -353,7 +356,7 @@ Result<SpawnRequest> prepare_process(Guest& guest, const Settings& settings, con
   TRY(spawn.directory, normal_path(config.directory, user.account.home, settings.workdir));
   TRY(spawn.no_network, without_network(spawn.environment));
   const model::GuestBoot& boot = guest.options.boot;
-  TRY(std::uint32_t label, choose_label(settings, boot, config.label, spawn.environment, right));
+  TRY(std::uint32_t label, choose_label(settings, boot, config.label, config.environment, right));
   if (label != 0) {
     TRY(sys::Fd group, open_label(boot, label));
     spawn.group = std::make_shared<const sys::Fd>(std::move(group));

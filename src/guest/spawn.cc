@@ -185,11 +185,13 @@ ATOLL_IN_CHILD int child_main(void* argument) {
     limit.rlim_cur = limit.rlim_max;
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) child_fail(plan, Step::kLimits);
   }
-  // Not ~0U, which gVisor refuses as below the first.
-  if (::syscall(SYS_close_range, 3, INT_MAX, CLOSE_RANGE_CLOEXEC) != 0) child_fail(plan, Step::kDescriptors);
   for (int i = 0; i < plan.passed_count; ++i) {
     if (::dup2(plan.passed[i], 3 + i) < 0) child_fail(plan, Step::kDescriptors);
   }
+  // Closed, and not only at exec: directory and command are the caller's words, and /proc/self/fd among them
+  // would lead through what the daemon has open. Not ~0U, which gVisor refuses as below the first.
+  if (::syscall(SYS_close_range, 3 + plan.passed_count, INT_MAX, 0) != 0)
+    child_fail(plan, Step::kDescriptors);
   // Until the next exec: what becomes another user than root keeps its capabilities.
   if (plan.guards != 0) ::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
   child_set_user(plan);

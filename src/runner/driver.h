@@ -58,7 +58,8 @@ struct Started {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
   sys::Fd pidfd;
-  sys::Fd log;  // of the driver's
+  sys::Fd log;          // of the driver's
+  bool labels = false;  // its guest daemon can give labels to commands
 };
 
 // A sandbox that runs, as a driver sees it.

@@ -35,11 +35,12 @@ Result<void> Service::set_labels(const wire::LabelsRequest& request) {
   Sandbox& sandbox = *held.sandbox;
   if (sandbox.record.tier != static_cast<std::uint8_t>(model::Tier::kContainer))
     return label_unsupported("of another tier than container this host sees one sender only");
+  if (!sandbox.record.can_label()) return label_unsupported("it was started where no command could have one");
   if (!works(hello().features, model::Feature::kProcessLabels))
     return label_unsupported("this host lacks process_labels");
   bool runs = !sandbox.ended && sandbox.record.pid != 0 && sandbox.record.rest == wire::Rest::kRuns;
   if (!runs) return make_error(Code::kConflict, "sandbox {} does not run", id);
-  if (request.count <= sandbox.record.labels) return success();
+  if (request.count <= sandbox.record.label_count()) return success();
   TRY_VOID(make_labels(parts_.cgroups, id, sandbox.pidfd.get(), sandbox.record.slot, request.count));
   TRY_VOID(parts_.firewall.apply_labels(sandbox.record.slot, request.count));
   FAULT("runner.labels.after_rules");

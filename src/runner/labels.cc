@@ -97,8 +97,8 @@ Result<void> make_labels(const sys::Cgroups& cgroups, const std::string& sandbox
   return add_way_back(slot);
 }
 
-void forget_labels(std::uint32_t slot) {
-  for (std::uint32_t label = 1; label <= model::kMaxLabels; ++label) {
+void forget_labels(std::uint32_t slot, std::uint32_t count) {
+  for (std::uint32_t label = 1; label <= count; ++label) {
     Result<void> done = sys::forget_flows(label_alias(slot, label));
     if (!done.ok())
       log::warn("connections of a label stay tracked", {{"slot", slot}, {"error", done.error().message()}});

@@ -22,7 +22,7 @@ std::string label_part(std::uint32_t label);
 Result<void> make_labels(const sys::Cgroups& cgroups, const std::string& sandbox, int pidfd,
                          std::uint32_t slot, std::uint32_t count);
 
-// Ends the tracking of connections that labelled processes of the slot's last owner had.
-void forget_labels(std::uint32_t slot);
+// Ends the tracking of connections that processes with labels 1 to `count` of the slot's last owner had.
+void forget_labels(std::uint32_t slot, std::uint32_t count);
 
 }  // namespace atl::runner

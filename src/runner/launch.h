@@ -56,7 +56,9 @@ enum class Passed : std::uint32_t {
   kMemory0,   // mounts of files that hold memory
   kMemory1,
   kMemory2,
-  kLock,  // of the runner: held by a visit
+  kLock,   // of the runner: held by a visit
+  kGroup,  // a detached copy of the directory of its group, above which there is nothing; for the guest
+           // daemon
   kCount,
 };
 inline constexpr std::size_t kTaskFds = 4;

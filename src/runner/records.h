@@ -5,6 +5,7 @@
 // nothing of it is left. From them a restarted runner knows what is its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -13,12 +14,15 @@
 #include "base/result.h"
 #include "model/runner_protocol.h"
 #include "model/sandbox.h"
+#include "model/slot_address.h"
 #include "sys/files.h"
 
 namespace atl::runner {
 
 inline constexpr std::uint32_t kRecordMagic = 0x43455241;  // "AREC"
 inline constexpr std::uint32_t kRecordVersion = 2;
+
+inline constexpr std::uint32_t kLabelMark = 0x4c42414c;  // "LABL"
 
 struct Record {
   std::uint32_t magic = kRecordMagic;
@@ -41,10 +45,18 @@ struct Record {
   model::Cidr deny[model::kMaxNetworkRules]{};
   model::wire::Rest rest = model::wire::Rest::kRuns;  // how it stands, or is about to
   std::uint8_t labels = 0;                            // of commands, that have an identity
+  std::uint32_t label_mark = 0;                       // kLabelMark: it can have labels, and `labels` is true
 
+  // A record of an older runner has anything in the place of the two above.
+  bool can_label() const { return label_mark == kLabelMark; }
+  std::uint32_t label_count() const {
+    return can_label() ? std::min<std::uint32_t>(labels, model::kMaxLabels) : 0;
+  }
   void set_rules(const model::NetworkRules& rules);
   model::NetworkRules rules() const;
 };
+
+static_assert(sizeof(Record) == 776, "as older runners wrote it");
 
 class RecordStore {
  public:

@@ -291,6 +291,7 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
   sandbox.pidfd = std::move(started.pidfd);
   sandbox.record.pid = started.pid;
   sandbox.record.start_ticks = started.start_ticks;
+  sandbox.record.label_mark = started.labels ? kLabelMark : 0;
   TRY_VOID(parts_.records.write(sandbox.record));
   FAULT("runner.start.after_complete");
   if (!memory.empty()) return go_on(driver, sandbox, stored);
@@ -394,7 +395,7 @@ Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   FAULT("runner.stop.after_disk");
   if (sandbox.has_slot) {
     TRY_VOID(parts_.firewall.reset(sandbox.record.slot));
-    if (sandbox.record.labels > 0) forget_labels(sandbox.record.slot);
+    forget_labels(sandbox.record.slot, sandbox.record.label_count());
     FAULT("runner.stop.after_rules");
     parts_.slots.release(sandbox.record.slot);
     sandbox.has_slot = false;

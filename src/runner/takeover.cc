@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a starting runner does with what an earlier one left behind.
-#include <algorithm>
-
 #include "base/fault.h"
 #include "base/log.h"
-#include "model/slot_address.h"
 #include "runner/service.h"
 #include "sys/process.h"
 
@@ -37,8 +34,7 @@ Result<std::set<std::string>> Service::take_over() {
     kept.insert(id);
     if (!sandbox->has_slot) continue;
     rules[sandbox->record.slot] = sandbox->record.rules();
-    if (std::uint32_t count = sandbox->record.labels; count > 0)
-      labels[sandbox->record.slot] = std::min(count, model::kMaxLabels);
+    if (std::uint32_t count = sandbox->record.label_count(); count > 0) labels[sandbox->record.slot] = count;
   }
   TRY_VOID(parts_.memories.sweep(kept));
   TRY_VOID(parts_.firewall.install(std::move(rules), std::move(labels)));

@@ -55,7 +55,7 @@ def descriptor_class(target, replace):
     for old, new in replace:
         target = target.replace(old, new)
     # Where a file of a control group is seen depends on the mounts of whoever opened it, and those go with the launcher.
-    target = re.sub(r"^.*/<instance>/<id>(/|$)", "cgroup: ", target)
+    target = re.sub(r"^.*/<instance>/<id>/", "cgroup: ", target)
     target = re.sub(r"\d{2,}", "N", target)
     target = re.sub(r":\[\d+\]", "", target)
     return re.sub(r"\(deleted\)", "", target).strip()

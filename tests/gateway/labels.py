@@ -236,6 +236,8 @@ attempt("maps", lambda: bool(open(f"/proc/{victim}/maps").read()))
 class Vec(ctypes.Structure): _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
 buffer = ctypes.create_string_buffer(8)
 mine = Vec(ctypes.addressof(buffer), 8)
+attempt("vm_writev", lambda: libc.process_vm_writev(victim, ctypes.byref(mine), 1, ctypes.byref(mine), 1, 0) >= 0
+        or ctypes.get_errno() == 14)
 attempt("pidfd_getfd", lambda: libc.syscall(438, libc.syscall(434, victim, 0), 0, 0) >= 0)
 # Its capabilities, with which it could be traced.
 attempt("ambient", lambda: libc.prctl(47, 2, 36, 0, 0) == 0)
@@ -266,7 +268,7 @@ def nobody_inside_takes_a_label(stage):
         # The attempts are real ones: one without a label is traced.
         victim, _ = sandbox.background("exec sleep 600", user="user")
         outcome = sandbox.run(["python3", "/tmp/thief.py", str(victim), "11.0.0.10", "80"], user="user", timeout=120)
-        expect(outcome.stdout.split() == [b"ptrace", b"mem", b"maps", b"tried"], outcome.stdout)
+        expect(outcome.stdout.split() == [b"ptrace", b"mem", b"maps", b"vm_writev", b"tried"], outcome.stdout)
     sandbox.kill()
 
 
@@ -291,17 +293,53 @@ for host in ("127.0.0.1", "169.254.0.21"):
 
 @check
 def the_guest_daemon_gives_no_label_to_who_asks_from_inside(stage):
-    answer = stage.api.expect((201,), "POST", "/sandboxes",
-                              {"templateID": "base", "timeout": 300, "secure": False, "labels": ["git"]})
-    sandbox = Sandbox(stage.api, answer.json())
-    expect(sandbox.token is None, "it is secured")
-    sandbox.write("/tmp/insider.py", INSIDER.encode())
-    victim, _ = sandbox.background("cat", envs={"ATOLL_LABEL": "git"}, stdin=True)
-    outcome = sandbox.run(["python3", "/tmp/insider.py", str(victim)])
-    lines = outcome.stdout.splitlines()
-    expect(len(lines) == 6 and all(b"label_refused" in line for line in lines), outcome.stdout)
-    expect(b"uid=" not in outcome.stdout, outcome.stdout)
-    expect(sandbox.run("id", envs={"ATOLL_LABEL": "git"}).exit_code == 0, "from outside")
+    # Without an access token anybody may start commands, so there are no labels at all.
+    fields = {"templateID": "base", "timeout": 300, "secure": False}
+    answer = stage.api.call("POST", "/sandboxes", {**fields, "labels": ["git"]})
+    expect(answer.status == 501 and b"label_unsupported" in answer.body, answer.body)
+    open_one = Sandbox(stage.api, stage.api.expect((201,), "POST", "/sandboxes", fields).json())
+    answer = stage.api.call("PUT", f"/v1/sandboxes/{open_one.id}/labels", {"labels": ["git"]})
+    expect(answer.status == 501 and b"label_unsupported" in answer.body, answer.body)
+    secured = labelled(stage, "git")
+    for sandbox, word in ((open_one, b"label_refused"), (secured, b"unauthorized access")):
+        sandbox.write("/tmp/insider.py", INSIDER.encode())
+        victim, _ = sandbox.background("cat", envs={"ATOLL_LABEL": "git"} if sandbox is secured else None, stdin=True)
+        lines = sandbox.run(["python3", "/tmp/insider.py", str(victim)]).stdout.splitlines()
+        starts = [line for i, line in enumerate(lines) if i % 3 < 2]  # the third is input, to a process without a label here
+        expect(len(lines) == 6 and all(word in line for line in starts), lines)
+        expect(not any(b"uid=" in line for line in lines), lines)
+        sandbox.kill()
+
+
+@check
+def nothing_of_the_host_is_reached_through_a_descriptor(stage):
+    """Of the guest daemon: by the directory, the command, the PATH and the home of what it starts."""
+    sandbox = labelled(stage, "git")
+    for number in range(3, 64):
+        where = f"/proc/self/fd/{number}"
+        message = {"process": {"cmd": "/bin/ls", "args": ["-a", "../../../.."], "cwd": where}, "stdin": False}
+        outcome = collect(Stream(sandbox, "/process.Process/Start", message, "root"))
+        expect(outcome.exit_code is None, f"cwd {where} was entered: {outcome.stdout[:99]}")
+        for message in ({"cmd": f"/proc/self/fd/{number}/../../../../bin/ls", "args": []},
+                        {"cmd": "ls", "args": [], "envs": {"PATH": f"/proc/self/fd/{number}/../../../../bin"}}):
+            outcome = collect(Stream(sandbox, "/process.Process/Start", {"process": message, "stdin": False}, "root"))
+            expect(outcome.exit_code is None, f"{message}: it ran")
+    # Root inside says where a home is.
+    sandbox.run("sed -i 's#:/home/user:#:/proc/self/fd/9:#' /etc/passwd", user="root")
+    outcome = collect(Stream(sandbox, "/process.Process/Start", {"process": {"cmd": "/bin/ls", "args": []}, "stdin": False}))
+    expect(b"cgroup" not in outcome.stdout, outcome.stdout)
+    sandbox.kill()
+
+
+@check
+def what_root_writes_to_the_disk_labels_nothing(stage):
+    sandbox = labelled(stage, "git")
+    with Rules(stage):
+        kept = json.dumps({"envs": {"ATOLL_LABEL": "git"}})
+        sandbox.write("/etc/.atoll-environment", kept.encode())
+        stage.api.expect((204,), "POST", f"/sandboxes/{sandbox.id}/pause", {"memory": False})
+        stage.api.expect((200, 201), "POST", f"/sandboxes/{sandbox.id}/connect", {"timeout": 600})
+        expect(reaches(sandbox, "git") and not reaches(sandbox), "the kept environment gave a label")
     sandbox.kill()
 
 

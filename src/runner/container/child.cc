@@ -227,7 +227,7 @@ void Child::place_descriptors() {
       {kGuestCpuUsageFd, fd(Passed::kCpuUsage)},
   };
   for (const auto& place : places) check(::dup3(place.source, place.number, 0), "place a descriptor");
-  if (fd(Passed::kUnified) >= 0) check(::dup3(fd(Passed::kUnified), kGuestCgroupFd, 0), "place a descriptor");
+  if (fd(Passed::kGroup) >= 0) check(::dup3(fd(Passed::kGroup), kGuestCgroupFd, 0), "place a descriptor");
 }
 
 void Child::exec_guestd() {

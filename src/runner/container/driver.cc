@@ -42,14 +42,14 @@ PassedFds passed_fds(const Leases& leases, int lower, int status, int boot, int 
   return fds;
 }
 
-model::GuestBoot boot_of(const StartSpec& spec, const Leases& leases) {
+model::GuestBoot boot_of(const StartSpec& spec, bool with_group) {
   model::GuestBoot boot = guest_boot(spec);
   boot.listen_fd = kGuestListenFd;
   boot.memory_events_fd = kGuestMemoryEventsFd;
   boot.memory_usage_fd = kGuestMemoryUsageFd;
   boot.memory_stat_fd = kGuestMemoryStatFd;
   boot.cpu_usage_fd = kGuestCpuUsageFd;
-  if (leases.cgroup.unified) boot.cgroup_fd = kGuestCgroupFd;
+  if (with_group) boot.cgroup_fd = kGuestCgroupFd;
   return boot;
 }
 
@@ -64,7 +64,12 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   TRY(Fd lower, templates_.clone(spec.build, leases.slot.userns.get()));
   TRY_VOID(give_identity(leases.disk, spec.sandbox));
   TRY_VOID(sys::idmap_mount(leases.disk.mount.get(), leases.slot.userns.get()));
-  TRY(Fd boot, boot_pipe(boot_of(spec, leases)));
+  // Not the directory itself: from there ".." leads to all that this host has mounted.
+  Fd group;
+  if (leases.cgroup.unified) {
+    TRY(group, sys::clone_mount(leases.cgroup.unified.get(), ""));
+  }
+  TRY(Fd boot, boot_pipe(boot_of(spec, static_cast<bool>(group))));
   TRY(auto status, make_pipe());
 
   LaunchOrder order{};
@@ -74,6 +79,7 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   order.shm_bytes = shm_bytes(spec.limits);
   std::strncpy(order.hostname, spec.sandbox.c_str(), sizeof order.hostname - 1);
   PassedFds fds = passed_fds(leases, lower.get(), status.second.get(), boot.get(), guestd_);
+  at(fds, Passed::kGroup) = group.get();
   times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, launcher_.order(order, fds));
   FAULT("runner.start.after_clone");
@@ -82,6 +88,7 @@ Result<Started> ContainerDriver::start(const StartSpec& spec, Leases& leases, St
   times[StartStep::kStepMaps] = launched.answer.maps_us;
 
   Started started;
+  started.labels = static_cast<bool>(group);
   started.pid = launched.answer.pid;
   started.pidfd = std::move(launched.fd);
   Result<std::uint64_t> ticks = sys::start_ticks(started.pid);
