@@ -303,6 +303,7 @@ Result<control::CreateSpec> read_create(Millis max_timeout, const Call& call, Ge
   bool secure = body.boolean("secure").value_or(!v1);
   spec.secured = secure || !v1 ? control::CreateSpec::Secured::kYes : control::CreateSpec::Secured::kNo;
   read_network(body, spec);
+  spec.labels = read_labels(body).value_or(std::vector<std::string>());
   read_lifecycle(max_timeout, body, spec);
   auto later = read_later_fields(body);
   TRY_VOID(body.status());

@@ -100,7 +100,7 @@ model::Event read_event(const json::object& told) {
   event.type = text_of(told, "type");
   event.message = text_of(told, "reason");
   json::object data{{"target", text_of(told, "target")}, {"rule", text_of(told, "rule")}};
-  for (const char* key : {"approval", "decidedBy"}) {
+  for (const char* key : {"label", "approval", "decidedBy"}) {
     if (std::string text = text_of(told, key); !text.empty()) data[key] = std::move(text);
   }
   event.data = json::serialize(data);

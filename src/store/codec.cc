@@ -72,6 +72,7 @@ std::string encode_network(const model::NetworkRules& rules, const model::Ingres
   if (!rules.https_ports.empty()) object["https_ports"] = json::value_from(rules.https_ports);
   if (rules.proxy)
     object["proxy"] = json::array{rules.proxy->address, rules.proxy->username, rules.proxy->sealed_password};
+  if (!labels.empty()) object["labels"] = json::value_from(labels);
   object["allow_public"] = ingress.allow_public;
   object["mask_host"] = ingress.mask_request_host;
   return json::serialize(object);
@@ -101,6 +102,7 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   std::vector<std::string> proxy;
   TRY_VOID(decode_optional(object, "proxy", proxy));
   if (proxy.size() == 3) column.rules.proxy = model::EgressProxy{proxy[0], proxy[1], proxy[2]};
+  TRY_VOID(decode_optional(object, "labels", column.labels));
   return column;
 }
 

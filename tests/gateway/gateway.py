@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "escape")]
 
 import agents  # noqa: E402
+import egress_proxy  # noqa: E402
 import approvals  # noqa: E402
 import hostile  # noqa: E402
 import labels  # noqa: E402
@@ -506,6 +507,8 @@ def goes_on_after_the_gateway_was_killed(stage):
 
 CHECKS += rules.CHECKS
 CHECKS += egress_proxy.CHECKS
+CHECKS += approvals.CHECKS
+CHECKS += labels.CHECKS
 CHECKS += stand_ins.CHECKS
 CHECKS += agents.CHECKS
 

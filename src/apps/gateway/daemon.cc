@@ -35,6 +35,7 @@ boost::json::object news_json(const gateway::Events::Batch& batch) {
     boost::json::object one{{"at", event.at.ms},     {"tenant", event.tenant}, {"sandbox", event.sandbox},
                             {"type", event.type},    {"target", event.target}, {"rule", event.rule},
                             {"reason", event.reason}};
+    if (!event.label.empty()) one["label"] = event.label;
     if (!event.approval.empty()) one["approval"] = event.approval;
     if (!event.decided_by.empty()) one["decidedBy"] = event.decided_by;
     list.push_back(std::move(one));

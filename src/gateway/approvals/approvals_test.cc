@@ -53,7 +53,7 @@ class ApprovalsTest : public ::testing::Test {
     api_ = std::make_unique<ApprovalsApi>(*approvals_);
   }
   void put(std::uint64_t generation, model::State state) {
-    registry_.put({kId, "t", "base", generation, 5, state, nullptr, nullptr});
+    registry_.put({kId, "t", "base", generation, 5, state, {}, nullptr, nullptr});
   }
 
   template <class T>

@@ -28,7 +28,7 @@ void Events::add(const Sandbox& sandbox, std::string type, std::string_view targ
     return;
   }
   keep({now, sandbox.tenant, sandbox.id, std::move(type), std::string(target.substr(0, kMaxTarget)),
-        std::move(rule), std::move(reason)});
+        std::move(rule), std::move(reason), label});
 }
 
 void Events::keep(EgressEvent event) {
@@ -55,6 +55,7 @@ void Events::add(const Approval& approval) {
   event.rule = question.rule;
   event.reason = fmt::format("approval {} {}{}{}", approval.id, asked ? "waits for a person" : state,
                              said.empty() ? "" : ": ", said);
+  event.label = question.label;
   event.approval = approval.id;
   event.decided_by = approval.decided_by;
   keep(std::move(event));

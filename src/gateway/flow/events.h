@@ -24,6 +24,7 @@ struct EgressEvent {
   std::string target;
   std::string rule;
   std::string reason;
+  std::string label = {};       // of the process; empty when it has none
   std::string approval = {};    // the id of one
   std::string decided_by = {};  // a person's key
 };
@@ -39,7 +40,7 @@ class Events {
   void denied(const Sandbox& sandbox, std::string_view target, const policy::Refusal& refusal,
               const std::string& label);
   void add(const Sandbox& sandbox, std::string type, std::string_view target, std::string rule,
-           std::string reason);
+           std::string reason, const std::string& label);
   // A question to a person, and what became of it. What a person has decided is told at any pace.
   void add(const Approval& approval);
   // The oldest after number `have`, and how many were lost since the last call. Those up to `have` are in the

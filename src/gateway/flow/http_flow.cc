@@ -162,14 +162,14 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
   }
   if (decision->shadow)
     parts_.events.add(*run.in.sandbox, "egress.shadow", run.in.dialled.text(), decision->shadow->rule,
-                      decision->shadow->verdict);
+                      decision->shadow->verdict, run.in.label);
   if (decision->verdict == Verdict::kAsk) {
     bool goes_on = co_await ask_person(run, *decision);
     if (!goes_on) co_return;
   }
   if (decision->verdict != Verdict::kAllow && !run.grant) {
     policy::Refusal refusal = decision->refusal;
-    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
     co_await refuse(run.exchange, 403, std::move(refusal));
     co_return;
   }
@@ -253,7 +253,7 @@ Task<bool> HttpFlow::hold_for_person(Running& run, const policy::RequestDecision
               .with_word("approval_body_too_large")
               .with_hint("send it in smaller parts, or ask for a rule that allows it");
     parts_.events.denied(*run.in.sandbox, run.in.dialled.text(),
-                         {decision.asked->rule, why.message(), why.hint()});
+                         {decision.asked->rule, why.message(), why.hint()}, run.in.label);
   }
   co_await refuse(run, why);
   co_return false;
@@ -286,7 +286,7 @@ Task<bool> HttpFlow::ask_person(Running& run, policy::RequestDecision& decision)
   if (row.ok()) co_return co_await wait_with(run, *row, decision);
   policy::Refusal refusal{asked.rule, row.error().message(), row.error().hint()};
   if (row.error().code() == Code::kExhausted) {
-    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal);
+    parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
     co_await refuse(run.exchange, 403, std::move(refusal));
   } else {
     co_await refuse(run, row.error());

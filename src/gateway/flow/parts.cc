@@ -41,6 +41,7 @@ AddressCheck check_of_proxy(const Parts& parts, const Inbound& in) {
       return make_error(Code::kDenied, "the sandbox rests, or its proxy is another").with_word("gone");
     TRY_VOID(check_not_own(address));
     policy::ConnectionFacts facts{who_is(in), now->proxy->socks->authority, address};
+    facts.who.label = {};  // all of the sandbox take the same one
     return verdict(now->proxy->reach->connection(facts));
   };
 }
@@ -76,7 +77,7 @@ bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stre
 }
 
 void choose_way(const Parts& parts, const Inbound& in, policy::Stream stream, Route& route) {
-  route.sandbox = upstream_key(*in.sandbox);
+  route.sandbox = upstream_key(*in.sandbox, in.label);
   route.check = check_by_policy(parts, in, stream);
   if (!in.sandbox->proxy) return;
   route.proxy = in.sandbox->proxy->socks;

@@ -116,7 +116,7 @@ class RulesTest : public ::testing::Test {
     return body_;
   }
   void know(const char* network) {
-    Sandbox sandbox{kId, "t", "base", 1, 5, model::State::kRunning, nullptr, nullptr};
+    Sandbox sandbox{kId, "t", "base", 1, 5, model::State::kRunning, {}, nullptr, nullptr};
     sandbox.network = std::make_shared<const json::object>(json::parse(network).as_object());
     sandbox.policy = compile_network(*sandbox.network, book_->above("t", "base")).value();
     registry_.put(std::move(sandbox));
