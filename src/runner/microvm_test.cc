@@ -106,6 +106,24 @@ class MicrovmTest : public testing::Test {
     client_->send(wire::Empty{}, wire::Type::kHello);
     return client_->receive<wire::HelloReply>(wire::Type::kHelloReply).value_or(wire::HelloReply{});
   }
+  // True when a process could write to the memory of a prepared machine through what it has open.
+  bool holds_prepared_memory(int pid) {
+    std::string kinds = world_->path("data/prepared"), open = fmt::format("/proc/{}/fd", pid);
+    std::error_code error;
+    for (const std::string& kind : sys::list_directory(kinds).value_or({})) {
+      for (const std::string& number : sys::list_directory(open).value_or({})) {
+        std::string memory = fmt::format("{}/{}/memory", kinds, kind), path = open + "/" + number;
+        if (std::filesystem::equivalent(memory, path, error) && for_writing(pid, number)) return true;
+      }
+    }
+    return false;
+  }
+  // By its open flags, in octal (proc(5), "fdinfo").
+  static bool for_writing(int pid, const std::string& number) {
+    std::string info = sys::read_file(fmt::format("/proc/{}/fdinfo/{}", pid, number)).value_or("");
+    auto at = info.find("flags:");
+    return at == info.npos || (std::strtol(info.c_str() + at + 6, nullptr, 8) & O_ACCMODE) != O_RDONLY;
+  }
   bool gone(char letter) {
     return soon([&] { return world_->leftovers(World::id(letter)).empty(); });
   }
@@ -322,6 +340,7 @@ TEST_F(MicrovmTest, StartsAreCopiesOfAPreparedMachineWithNamesAndRandomNumbersOf
     links_[letter] = reply.interface.str();
     std::string arguments = sys::read_file(fmt::format("/proc/{}/cmdline", reply.pid)).value_or("");
     EXPECT_EQ(arguments.find("-incoming") != arguments.npos, letter != 'a');
+    EXPECT_FALSE(holds_prepared_memory(reply.pid)) << letter << " could change what others begin as";
     EXPECT_EQ(shell(letter, "hostname; cat /etc/hostname"), fmt::format("{0}\n{0}\n", World::id(letter)));
     for (const char* command : {"head -c 16 /dev/urandom | od -An -tx1", "cat /etc/machine-id",
                                 "cat /proc/sys/kernel/random/boot_id"}) {

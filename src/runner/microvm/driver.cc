@@ -42,7 +42,7 @@ constexpr Millis kGoBound{10'000};
 // Raised with every change of QEMU's arguments, or of the guest's first program, that a stored memory would
 // not survive.
 constexpr int kArguments = 2;
-constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout";
+constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout", kWrittenFile[] = "/written";
 // Below it the guest's kernel has no room for its own start.
 constexpr std::uint64_t kMinMemory = 128 * kMiB;
 constexpr std::uint32_t kMaxProcessors = 8;
@@ -93,6 +93,20 @@ Result<Layout> read_layout(const std::string& folder) {
   if (layout.magic == model::kMachineMagic) return layout;
   return make_error(Code::kCorrupt, "{}{} is no layout of a memory", folder, kLayoutFile)
       .with_word("snapshot_corrupt");
+}
+
+// The QEMU that wrote a memory goes on as somebody's sandbox, and has its file open for writing. Those that
+// are to begin as it did get another file with the same content.
+Result<void> part_from_writer(const SavedMachine& saved, const std::string& folder) {
+  std::string file = folder + kMemoryFile, written = folder + kWrittenFile;
+  if (::rename(file.c_str(), written.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("rename {}", file));
+  TRY_VOID(copy_sparse_file(written, file));
+  if (::chmod(file.c_str(), 0444) != 0) return Error::from_errno(errno, fmt::format("change {}", file));
+  // KERNEL: see SavedMachine; nothing of a file that is empty is written out.
+  if (::ftruncate(saved.again.get(), 0) != 0 || ::unlink(written.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("remove {}", written));
+  return success();
 }
 
 model::MachineOrder order_of(model::MachineWord word) {
@@ -346,7 +360,11 @@ Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, i
   }
   auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
   if (ready.ok()) ready = boot(spec, left);
-  if (!folder.empty()) prepared_.finish(key, spec, prepared_runtime(), kept.ok());
+  if (!folder.empty()) {
+    Result<void> apart = kept.ok() ? part_from_writer(*kept, folder) : success();
+    if (!apart.ok()) log::warn("no machine was prepared", {{"why", apart.error().message()}});
+    prepared_.finish(key, spec, prepared_runtime(), kept.ok() && apart.ok());
+  }
   return checked(std::move(started), spec, ready);
 }
 
