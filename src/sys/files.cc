@@ -112,7 +112,8 @@ Result<void> write_all(int fd, std::string_view bytes) {
 
 Result<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode, Durable durable) {
   std::string temporary = path + ".tmp";
-  TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode));
+  // A link would not be ours, and what it leads to is not to be written.
+  TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
   Result<void> written = write_all(fd.get(), bytes);
   if (!written.ok()) return std::move(written).error().context(temporary);
   if (durable == Durable::kYes && ::fsync(fd.get()) != 0)

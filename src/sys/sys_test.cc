@@ -48,6 +48,15 @@ TEST_F(Files, ReplaceIsWholeOrNothing) {
   EXPECT_FALSE(replace_file(path("missing/a"), "x", 0600).ok());
 }
 
+// Root of a sandbox may put a link where its guest daemon is about to write, to something that the daemon has
+// open.
+TEST_F(Files, ReplaceWritesThroughNoLink) {
+  std::ofstream(path("other")) << "mine";
+  ASSERT_EQ(::symlink(path("other").c_str(), path("a.tmp").c_str()), 0);
+  EXPECT_FALSE(replace_file(path("a"), "theirs", 0600).ok());
+  EXPECT_EQ(read_file(path("other")).value(), "mine");
+}
+
 TEST_F(Files, ReadingHasALimit) {
   std::ofstream(path("big")) << std::string(1000, 'x');
   EXPECT_EQ(read_file(path("big"), 1000).value().size(), 1000u);
