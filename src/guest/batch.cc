@@ -357,7 +357,7 @@ Task<> serve_batch(Guest& guest, Exchange& exchange) {
   auto text = co_await exchange.read_all(kMaxBatchRequest);
   Result<BatchRequest> request = text.ok() ? parse_batch(*text) : Result<BatchRequest>(text.error());
   Result<BatchPtr> begun = make_error(Code::kInternal, "not begun");
-  if (request.ok()) request->right = label_right(guest.settings, exchange.request());
+  if (request.ok()) request->right = label_right(exchange.request());
   if (request.ok())
     begun = co_await guest.batches.begin(guest, std::move(*request), hex_encode(sha256(*text)));
   else

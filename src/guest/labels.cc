@@ -24,9 +24,9 @@ Error unsupported() {
 
 }  // namespace
 
-// Control comes from the host's address of the slot, which nobody inside can have.
-LabelRight label_right(const Settings& settings, const http::RequestHead& request) {
-  if (!settings.access_token.empty()) return LabelRight::kYes;
+// Control comes from the host's address of the slot, which nobody inside can have. The access token says
+// nothing: it comes inside, with code for the interpreter.
+LabelRight label_right(const http::RequestHead& request) {
   auto peer = net::parse_endpoint(request.peer);
   bool inside = !peer.ok() || peer->address == model::kGuestAddress || peer->address.starts_with(kLoopback) ||
                 peer->address.find(':') != std::string::npos;
@@ -41,9 +41,10 @@ Result<std::uint32_t> choose_label(const Settings& settings, const model::GuestB
   if (label.empty() && variable == environment.end()) return 0;
   if (boot.cgroup_fd <= 0) return unsupported();
   if (right == LabelRight::kNo) {
-    return make_error(Code::kDenied,
-                      "label_refused: in a sandbox without an access token only clients outside of it start "
-                      "commands with labels, or speak to them")
+    return make_error(
+               Code::kDenied,
+               "label_refused: only clients outside of the sandbox start commands with labels, or speak "
+               "to them")
         .with_word("label_refused");
   }
   auto known = std::find(settings.labels.begin(), settings.labels.end(), label);

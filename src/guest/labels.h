@@ -15,9 +15,9 @@
 
 namespace atl::guest {
 
-// The right of who sent a request. In a sandbox without an access token everything inside may send requests,
-// and would have any label that way.
-LabelRight label_right(const Settings& settings, const http::RequestHead& request);
+// The right of who sent a request: what is inside, with or without the access token, would have any label
+// that way.
+LabelRight label_right(const http::RequestHead& request);
 
 // The number of the label that a command is to have, 0 for none: by the word of the request, `asked`, or by
 // the variable ATOLL_LABEL of the request's own environment: that of the sandbox lies on its disk, where root

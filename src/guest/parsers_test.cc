@@ -336,19 +336,15 @@ TEST(Labels, AreNumberedAsTheyWereTold) {
   EXPECT_EQ(chosen("", none), "0");
 }
 
-TEST(Labels, AreForClientsOutsideWhereThereIsNoToken) {
-  Settings settings;
+TEST(Labels, AreForClientsOutside) {
   http::RequestHead request;
   for (const char* inside :
        {"127.0.0.1:5", "127.9.9.9:5", "169.254.0.21:5", "[::1]:5", "[::ffff:127.0.0.1]:5", ""}) {
     request.peer = inside;
-    EXPECT_EQ(label_right(settings, request), LabelRight::kNo) << inside;
+    EXPECT_EQ(label_right(request), LabelRight::kNo) << inside;
   }
   request.peer = "100.64.0.1:5";
-  EXPECT_EQ(label_right(settings, request), LabelRight::kYes);
-  request.peer = "127.0.0.1:5";
-  settings.access_token = Secret("token");
-  EXPECT_EQ(label_right(settings, request), LabelRight::kYes);
+  EXPECT_EQ(label_right(request), LabelRight::kYes);
 }
 
 TEST(Tunnel, GoesToLoopbackOnly) {

@@ -142,7 +142,7 @@ Task<Result<ProcessPtr>> start_process(Guest& guest, Exchange& exchange, StartRe
   CO_TRY(std::string user_name, basic_user(exchange.request().headers));
   CO_TRY(auto timeout, call_timeout(exchange.request().headers));
   Settings settings = guest.settings;  // the worker must not see it change
-  LabelRight right = label_right(settings, exchange.request());
+  LabelRight right = label_right(exchange.request());
   ProcessTable::Start start;
   start.config = request.config;
   if (timeout) start.deadline = Steady::now() + *timeout;
@@ -233,16 +233,15 @@ std::string list_json(const Guest& guest) {
 }
 
 // What it is told decides what it sends under its label.
-Result<void> may_speak_to(const Guest& guest, const Exchange& exchange, const Process& process) {
-  if (!process.labelled() || label_right(guest.settings, exchange.request()) == LabelRight::kYes)
-    return success();
+Result<void> may_speak_to(const Exchange& exchange, const Process& process) {
+  if (!process.labelled() || label_right(exchange.request()) == LabelRight::kYes) return success();
   return make_error(Code::kDenied,
                     "label_refused: process {} has a label, and this request comes from inside",
                     process.pid());
 }
 
 Task<Result<std::string>> write_input(Guest& guest, Exchange& exchange, ProcessPtr process, Input input) {
-  CO_TRY_VOID(may_speak_to(guest, exchange, *process));
+  CO_TRY_VOID(may_speak_to(exchange, *process));
   if (input.to_terminal != process->has_terminal())
     co_return make_error(
         Code::kInvalid, "process with pid {} {}", process->pid(),
@@ -262,7 +261,7 @@ Task<Result<std::string>> unary_call(Guest& guest, Exchange& exchange, std::stri
   if (method == "SendInput")
     co_return co_await write_input(guest, exchange, process, std::move(request.input));
   if (method == "CloseStdin") {
-    CO_TRY_VOID(may_speak_to(guest, exchange, *process));
+    CO_TRY_VOID(may_speak_to(exchange, *process));
     CO_TRY_VOID(process->close_input());
   }
   if (method == "SendSignal") CO_TRY_VOID(process->send_signal(request.signal));
@@ -288,7 +287,7 @@ Task<Result<void>> take_input_stream(Guest& guest, Exchange& exchange) {
     CO_TRY(InputMessage input, parse_input_message(message));
     if (input.selector) {
       CO_TRY(process, select_alive(guest, *input.selector));
-      CO_TRY_VOID(may_speak_to(guest, exchange, *process));
+      CO_TRY_VOID(may_speak_to(exchange, *process));
     } else if (input.input) {
       if (!process) co_return Error(Code::kInvalid, "the first message must be 'start'");
       // The body is being read here, so the client's departure shows at the next read; the process's end ends
