@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 6> kNames{"pending", "approved",  "denied
 // What clients and their libraries change between two tries of one request (counters, traces, dates), or what
 // is for one hop only. All else may change what a request does.
 constexpr std::string_view kVolatile[] = {"accept-encoding",
+                                          "amz-sdk-invocation-id",
                                           "amz-sdk-request",
                                           "baggage",
                                           "connection",
@@ -24,6 +25,7 @@ constexpr std::string_view kVolatile[] = {"accept-encoding",
                                           "date",
                                           "expect",
                                           "keep-alive",
+                                          "sec-websocket-key",
                                           "te",
                                           "traceparent",
                                           "tracestate",
@@ -35,13 +37,6 @@ constexpr std::string_view kVolatile[] = {"accept-encoding",
                                           "x-request-id",
                                           "http2-settings"};
 constexpr std::string_view kVolatileBeginnings[] = {"proxy-", "x-stainless-", "x-b3-"};
-
-// `_` is `-` to servers that speak CGI.
-std::string spelled(std::string_view name) {
-  std::string out = to_lower(name);
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
-}
 
 // Each part with its length before it, so that no two requests give the same text.
 void add(std::string& text, std::string_view part) {
@@ -106,7 +101,8 @@ std::string fingerprint_of(const ExactRequest& request) {
   // In the order of their names: some clients write them in any.
   std::multimap<std::string, std::string_view> fields;
   for (const http::Header& field : request.head->headers) {
-    if (is_bound(spelled(field.name))) fields.emplace(spelled(field.name), field.value);
+    std::string name = to_lower(field.name);
+    if (is_bound(name)) fields.emplace(std::move(name), field.value);
   }
   for (const auto& [name, value] : fields) {
     add(text, name);
