@@ -259,7 +259,13 @@ Task<Result<void>> SandboxService::keep_events(std::vector<model::Event> events)
 
 // What of the rules is the kernel's to enforce: nothing where the gateway judges all.
 model::NetworkRules SandboxService::kernel_rules(const model::NetworkRules& rules) const {
-  return options_.connect_gateway ? model::NetworkRules{} : rules;
+  if (options_.connect_gateway) return {};
+  model::NetworkRules out = rules;
+  if (out.proxy) {  // nobody here can send it that way
+    out.internet = false;
+    out.allow.clear();
+  }
+  return out;
 }
 
 Task<Result<void>> SandboxService::enforce(LivePtr live, model::NetworkRules rules) {

@@ -101,7 +101,8 @@ Result<NetworkColumn> decode_network(const std::string& text) {
   TRY_VOID(decode_optional(object, "https_ports", column.rules.https_ports));
   std::vector<std::string> proxy;
   TRY_VOID(decode_optional(object, "proxy", proxy));
-  if (proxy.size() == 3) column.rules.proxy = model::EgressProxy{proxy[0], proxy[1], proxy[2]};
+  if (!proxy.empty() && proxy.size() != 3) return damaged("network");
+  if (!proxy.empty()) column.rules.proxy = model::EgressProxy{proxy[0], proxy[1], proxy[2]};
   TRY_VOID(decode_optional(object, "labels", column.labels));
   return column;
 }

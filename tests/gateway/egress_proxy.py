@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+from approvals import Held, asking, decide, waiting
 from expecting import expect
 from outside import GREETER_PORT, SOCKS_LOGIN, SOCKS_PORT
 from rules import set_rules
@@ -110,3 +111,15 @@ def a_proxy_survives_the_gateway_and_is_replaced_and_taken_away(stage):
     for wrong in ({"address": ""}, {"address": "a"}, {"address": "a:1", "username": "u"}, {"address": "a:1", "password": "p"}):
         answer = stage.api.call("PUT", f"/sandboxes/{sandbox.id}/network", {"egressProxy": wrong})
         expect(answer.status == 400 and "egressProxy" in json.loads(answer.body)["message"], (wrong, answer.body))
+
+
+@check
+def what_waits_for_a_person_leaves_by_the_proxy_of_the_moment(stage):
+    with asking(stage) as sandbox:
+        held = Held(stage, sandbox, "proxy")
+        one = waiting(stage, sandbox)
+        stage.api.expect((204,), "PUT", f"/sandboxes/{sandbox.id}/network", {"egressProxy": PROXY})
+        mark = stage.outside.mark()
+        expect(decide(stage, one, "approve").status == 200, "the approval")
+        status, body = held.answer()
+        expect(status == 200 and stage.outside.since(mark, "socks"), f"HTTP {status}, without the proxy: {body}")

@@ -232,6 +232,7 @@ Task<Result<policy::RequestDecision>> HttpFlow::judge(Running& run) {
 Result<policy::RequestDecision> HttpFlow::judge_now(Running& run) {
   SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
   if (!runs_on(now, *run.in.sandbox)) return not_running("resting");
+  run.in.sandbox = now;  // its proxy, too
   policy::RequestDecision decision = now->policy->request(facts_of(run));
   if (decision.verdict == Verdict::kAllow || run.grant) run.judged_by = now->policy;
   return decision;
@@ -417,8 +418,8 @@ Task<> HttpFlow::forward(Running& run) {
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   choose_way(parts_, run.in, stream, route);
-  route.may_send = [&registry = parts_.registry, sandbox = run.in.sandbox] {
-    return runs_on(registry.find(sandbox->id), *sandbox);
+  route.may_send = [&registry = parts_.registry, in = run.in, stream] {
+    return still_allowed(registry.find(in.sandbox->id), in, stream);
   };
   run.exchange.set_idle_limit(route.limits.idle);
   auto started = co_await parts_.upstream.start(std::move(route), run.request);

@@ -15,6 +15,12 @@ Result<void> check_not_own(const IpAddress& address) {
       .with_word("address_denied");
 }
 
+// By what is known now, the sandbox runs and leaves as it did then.
+Result<void> check_same_way(const SandboxPtr& now, const Sandbox& then) {
+  if (runs_on(now, then) && same_proxy(now->proxy.get(), then.proxy.get())) return success();
+  return make_error(Code::kDenied, "the sandbox rests, or leaves another way now").with_word("gone");
+}
+
 Result<void> verdict(policy::ConnectionDecision decision) {
   if (decision.way != policy::ConnectionDecision::Way::kDeny) return success();
   return make_error(Code::kDenied, "{}", decision.refusal.reason)
@@ -26,7 +32,7 @@ Result<void> verdict(policy::ConnectionDecision decision) {
 AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stream stream) {
   return [&registry = parts.registry, in, stream](const IpAddress& address) -> Result<void> {
     SandboxPtr now = registry.find(in.sandbox->id);
-    if (!runs_on(now, *in.sandbox)) return make_error(Code::kDenied, "the sandbox rests").with_word("gone");
+    TRY_VOID(check_same_way(now, *in.sandbox));
     TRY_VOID(check_not_own(address));
     policy::ConnectionFacts facts = connection_facts(in, stream);
     facts.address = address;
@@ -37,8 +43,7 @@ AddressCheck check_by_policy(const Parts& parts, const Inbound& in, policy::Stre
 AddressCheck check_of_proxy(const Parts& parts, const Inbound& in) {
   return [&registry = parts.registry, in](const IpAddress& address) -> Result<void> {
     SandboxPtr now = registry.find(in.sandbox->id);
-    if (!runs_on(now, *in.sandbox) || !now->proxy)
-      return make_error(Code::kDenied, "the sandbox rests, or its proxy is another").with_word("gone");
+    TRY_VOID(check_same_way(now, *in.sandbox));
     TRY_VOID(check_not_own(address));
     policy::ConnectionFacts facts{who_is(in), now->proxy->socks->authority, address};
     facts.who.label = {};  // all of the sandbox take the same one

@@ -101,7 +101,7 @@ Task<Result<net::TlsClientContext::Connected>> Upstream::open(Route route, net::
 // A connection takes seconds to make, and whoever asked for it may not send any more.
 Result<void> Upstream::may_send(const Route& route) {
   if (!route.may_send || route.may_send()) return success();
-  return make_error(Code::kCancelled, "the sandbox no longer runs; nothing was sent to {}",
+  return make_error(Code::kCancelled, "the sandbox rests, or its rules have changed; nothing was sent to {}",
                     route.authority.text())
       .with_word("not_running");
 }
