@@ -20,6 +20,13 @@ using model::BuildNote;
 constexpr unsigned kMaxBroken = 3;        // builds in a row that were killed before it is called a failure
 constexpr std::size_t kMaxReason = 1000;  // of a failure, in the note
 
+// The last of it, which has the error itself; no character is cut in two.
+std::string end_of(const std::string& why) {
+  std::size_t at = why.size() > kMaxReason ? why.size() - kMaxReason : 0;
+  while (at < why.size() && (static_cast<unsigned char>(why[at]) & 0xC0) == 0x80) ++at;
+  return why.substr(at);
+}
+
 class Builder {
  public:
   Builder(const BuildWantedOptions& options, Clock& clock)
@@ -36,7 +43,7 @@ class Builder {
       if (errno != EINTR) return Error::from_errno(errno, "lock " + path);
     }
     for (const std::string& name : options_.names) {
-      if (is_asked_for(wanted_dir_, name)) TRY_VOID(serve(name));
+      if (is_asked_for(wanted_dir_, name)) TRY_VOID(options_.allowed ? serve(name) : take_away(name));
     }
     return success();
   }
@@ -102,7 +109,7 @@ class Builder {
     log::error("template build failed", {{"template", name}, {"why", why}});
     BuildNote note;
     note.state = BuildNote::State::kFailed;
-    note.text = why.substr(0, kMaxReason);
+    note.text = end_of(why);
     note.since = clock_.now();
     note.not_before = note.since + model::build_delay(tries);
     note.tries = tries;

@@ -17,6 +17,7 @@ namespace atl::cli {
 struct BuildWantedOptions {
   std::string data_dir;
   std::vector<std::string> names;  // of the templates that may be asked for
+  bool allowed = true;             // by the operator; false: what was asked for before is dropped
   // Builds the template, blocking.
   std::function<Result<BuildResult>(const std::string& name, const OnProgress&)> build;
   // Tells control of it, blocking.

@@ -67,6 +67,23 @@ TEST_F(BuildWanted, BuildsWhatIsAskedForAndNothingElse) {
   EXPECT_FALSE(note().ok());
 }
 
+TEST_F(BuildWanted, DropsWhatTheOperatorDoesNotAllow) {
+  options_.allowed = false;
+  want();
+  run();
+  EXPECT_EQ(builds_, 0);
+  EXPECT_FALSE(fs::exists(wanted("known")));
+}
+
+TEST_F(BuildWanted, KeepsTheEndOfALongReasonAndItsCharactersWhole) {
+  outcome_ = make_error(Code::kUnavailable, "{}E: no mirror", std::string(5000, '\xc3').append("\xa4"));
+  want();
+  run();
+  ASSERT_TRUE(note().ok());
+  EXPECT_LE(note()->text.size(), 1000u);
+  EXPECT_THAT(note()->text, testing::EndsWith("E: no mirror"));
+}
+
 TEST_F(BuildWanted, SaysHowFarItIs) {
   options_.build = [this](const std::string&, const OnProgress& on_progress) {
     on_progress(45, "installing the packages");

@@ -56,6 +56,7 @@ Result<int> run(const MachineOptions& machine, const Globals& globals) {
   log::set_program("atoll-builder");
   BuildWantedOptions options;
   options.data_dir = config.data_dir;
+  options.allowed = config.first_use;
   for (std::string_view name : model::kFirstUseTemplates) options.names.emplace_back(name);
   options.build = [&](const std::string& name, const OnProgress& on_progress) {
     return run_builder({"build-known", "--name", name, "--data-dir", config.data_dir},
