@@ -429,9 +429,10 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
                                           {"keyID", {key_id, "00000000-0000-0000-0000-000000000000"}},
                                           {"hash", {"x", "x"}},
                                           {"buildID", {kBuild2, "00000000-0000-0000-0000-000000000000"}},
-                                          {"secretID", {"x", "x"}},   // of the vault, which is asked
-                                          {"bindingID", {"x", "x"}},  // for the tenant: secrets_test.cc
-                                          {"name", {"x", "x"}},       // of a service, the same
+                                          {"secretID", {"x", "x"}},    // of the vault, which is asked
+                                          {"bindingID", {"x", "x"}},   // for the tenant: secrets_test.cc
+                                          {"name", {"x", "x"}},        // of a service, the same
+                                          {"approvalID", {"x", "x"}},  // approvals_test.cc
                                           {"volumeID", {"x", "x"}}};
   auto mask = [](std::string text, const std::string& word) {
     for (std::size_t at; !word.empty() && (at = text.find(word)) != std::string::npos;)
