@@ -23,7 +23,7 @@ struct CreateOptions {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> metadata;
   bool internet = true;
-  std::string risk, isolation;  // empty: nothing is asked for
+  std::string risk, isolation;                       // empty: nothing is asked for
   std::optional<std::chrono::seconds> idle_timeout;  // without it as the template says; 0: none
 };
 // Declares --risk and --isolation.
