@@ -43,6 +43,8 @@ MEMORY_IN_FILES = (
     "runner.restore.",
     "runner.save.",
 )
+# Labels need the gateway, which this instance has not. egress_test kills the runner at each of them.
+LABELS = ("runner.labels.",)
 
 
 class Driver:
@@ -87,6 +89,9 @@ class Driver:
                 f"point.{name}",
                 "only tiers that keep memory in files pass it (gvisor_memory_test, microvm_test)",
             )
+        for name in [name for name in chosen if name.startswith(LABELS)]:
+            del chosen[name]
+            self.report.skip(f"point.{name}", "only sandboxes behind the gateway pass it (egress_test)")
         runner = PointRunner(self.instance, self.api, self.ledger, self.invariants, self.report)
         baseline = Baseline(self.instance)
         for name, daemon in chosen.items():
