@@ -6,17 +6,10 @@
 #include <algorithm>
 
 #include "api/e2b.h"
+#include "api/relay.h"
 
 namespace atl::api {
 namespace {
-
-Answer relayed(http::Answer answer) {
-  Answer out;
-  out.status = answer.head.status;
-  if (out.status == 503) out.headers.add("retry-after", "2");
-  out.body = std::move(answer.body);
-  return out;
-}
 
 // Who decides, for people: the key's name and its id.
 std::string name_of(const Services& services, const control::Principal& who) {

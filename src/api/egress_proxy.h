@@ -12,7 +12,8 @@ namespace atl::api {
 void read_egress_proxy(Fields& network, model::NetworkRules& rules);
 
 // Seals the password that `network`, the object which `rules` were read from, holds, and overwrites it there.
-// Does nothing where there is none. Errors are the gateway's.
+// Does nothing where there is none. kUnavailable, word gateway_unavailable, when the gateway does not seal
+// it.
 Task<Result<void>> seal_egress_proxy(Services& services, std::string tenant, json::object& network,
                                      model::NetworkRules& rules);
 

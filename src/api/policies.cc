@@ -5,18 +5,11 @@
 #include <algorithm>
 
 #include "api/e2b.h"
+#include "api/relay.h"
 #include "base/text.h"
 
 namespace atl::api {
 namespace {
-
-Answer relayed(http::Answer answer) {
-  Answer out;
-  out.status = answer.head.status;
-  if (out.status == 503) out.headers.add("retry-after", "2");
-  out.body = std::move(answer.body);
-  return out;
-}
 
 const model::Tenant* find_tenant(const Services& services, std::string_view name_or_id) {
   if (const auto* found = services.identity.find_tenant(name_or_id)) return found;

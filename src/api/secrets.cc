@@ -6,6 +6,7 @@
 
 #include "api/e2b.h"
 #include "api/page.h"
+#include "api/relay.h"
 
 namespace atl::api {
 namespace {
@@ -22,15 +23,6 @@ Secret take_text(json::value& body) {
 }
 
 std::string secret_path(const Call& call) { return "secrets/" + http::percent_encode(call.params[0]); }
-
-// The vault's answer as ours, also when it is an error: both have one form.
-Answer relayed(http::Answer answer) {
-  Answer out;
-  out.status = answer.head.status;
-  if (out.status == 503 || out.status == 429) out.headers.add("retry-after", "2");
-  out.body = std::move(answer.body);
-  return out;
-}
 
 Task<Result<Answer>> relay(Services& services, std::string method, std::string tenant, std::string path,
                            Secret body) {
