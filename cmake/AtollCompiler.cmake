@@ -18,10 +18,9 @@ target_compile_options(atoll_warnings INTERFACE
 
 find_program(CCACHE ccache)
 if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/compile-cached ${PROJECT_SOURCE_DIR})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
   # clang's precompiled headers carry a time stamp unless told not to; with it ccache never hits.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 

@@ -11,7 +11,6 @@ if(ATOLL_SANITIZE)
   add_compile_definitions(BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING ATOLL_SANITIZED)
 endif()
 if(ATOLL_FUZZ)
-  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")  # enough to find bugs fast; -O2 doubles the build
   add_compile_options(-fsanitize=fuzzer-no-link)
   add_link_options(-fsanitize=fuzzer-no-link)
 endif()
