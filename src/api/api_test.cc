@@ -324,8 +324,9 @@ TEST_F(ApiTest, LaterCallsSaySo) {
   for (const Route& route : all_routes()) {
     const auto* operation = api_.spec.operation(route.pattern, route.method);
     if (operation->at("tags").as_array().at(0) != "later") continue;
-    std::string path = std::regex_replace(std::string(route.pattern), std::regex(R"(\{sandboxID\})"), id);
-    path = std::regex_replace(path, std::regex(R"(\{[^}]*\})"), "x");
+    std::string path = route.pattern;
+    RE2::GlobalReplace(&path, R"(\{sandboxID\})", id);
+    RE2::GlobalReplace(&path, R"(\{[^}]*\})", "x");
     auto answer = call(route.method, path, route.body == Body::kNone ? "" : "{}");
     EXPECT_EQ(answer.status, 501) << path << answer.text;
     EXPECT_EQ(answer.word(), "not_implemented_yet") << path;
@@ -380,7 +381,7 @@ TEST_F(ApiTest, KeysWorkUntilTheyAreRevoked) {
   auto made = call("POST", "/v1/keys", R"({"name":"ci"})");
   ASSERT_EQ(made.status, 201);
   std::string key(made.body.at("key").as_string());
-  EXPECT_TRUE(std::regex_match(key, std::regex("e2b_[0-9a-f]{40}")));
+  EXPECT_TRUE(RE2::FullMatch(key, "e2b_[0-9a-f]{40}"));
   EXPECT_EQ(call("GET", "/teams", "", key).status, 200);
   auto listed = call("GET", "/v1/keys");
   EXPECT_EQ(listed.body.at("keys").as_array().size(), 2u);
@@ -447,8 +448,8 @@ TEST_F(ApiTest, AnotherTenantsIdsAnswerAsUnknownOnes) {
     Id used;
     for (const auto& [name, value] : kIds) {
       if (pattern.find("{" + name + "}") == std::string::npos) continue;
-      theirs = std::regex_replace(theirs, std::regex("\\{" + name + "\\}"), value.theirs);
-      unknown = std::regex_replace(unknown, std::regex("\\{" + name + "\\}"), value.unknown);
+      RE2::GlobalReplace(&theirs, "\\{" + name + "\\}", value.theirs);
+      RE2::GlobalReplace(&unknown, "\\{" + name + "\\}", value.unknown);
       if (value.theirs != value.unknown && name != "buildID") used = value;
     }
     ASSERT_EQ(theirs.find('{'), std::string::npos) << pattern << " has an id that this test does not know";
@@ -486,7 +487,8 @@ TEST_F(ApiTest, AdminRoutesRefuseEveryMembersKey) {
   std::string key = api_.other_key();
   for (const Route& route : all_routes()) {
     if (route.auth != Auth::kAdmin) continue;
-    std::string path = std::regex_replace(std::string(route.pattern), std::regex(R"(\{[^}]*\})"), "x");
+    std::string path = route.pattern;
+    RE2::GlobalReplace(&path, R"(\{[^}]*\})", "x");
     EXPECT_EQ(call(route.method, path, "", key).status, 403) << path;
     EXPECT_EQ(call(route.method, path, "", "none").status, 401) << path;
   }

@@ -50,9 +50,8 @@ TEST(OpenApi, DeclaresEveryPathParameter) {
   for (const auto& [path, item] : spec.paths()) {
     std::set<std::string> named, declared;
     std::string text(path);
-    std::regex name(R"(\{([^}]*)\})");
-    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
-      named.insert((*it)[1]);
+    re2::StringPiece rest(text);
+    for (std::string name; RE2::FindAndConsume(&rest, R"(\{([^}]*)\})", &name);) named.insert(name);
     if (const auto* list = item.as_object().if_contains("parameters")) {
       for (const auto& parameter : list->as_array())
         declared.insert(std::string(spec.resolve(parameter).at("name").as_string()));

@@ -160,7 +160,7 @@ TEST_F(GvisorMemoryTest, AFileWithoutANameKeepsItInMemory) {
 TEST_F(GvisorMemoryTest, AFullDiskKeepsItInMemory) {
   start();
   std::string link = this->link('a'), pid = counter(link);
-  World::shell(link, "dd if=/dev/zero of=/fill bs=1M count=45 2>/dev/null");
+  World::shell(link, "dd if=/dev/zero of=/fill bs=1M 2>/dev/null; true");
   wire::PauseReply reply = paused();
   EXPECT_EQ(reply.rest, Rest::kFrozen);
   EXPECT_EQ(reply.obstacle.str(), "disk_full") << reply.why.str();

@@ -4,10 +4,10 @@
 // uses. Properties that a schema does not name are mistakes here, so that the file stays complete.
 #pragma once
 
+#include <re2/re2.h>
 #include <yaml.h>
 
 #include <cstdio>
-#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -58,14 +58,14 @@ class OpenApi {
       return where + ": " + json::serialize(value) + " is not among " + json::serialize(*list);
     }
     if (const json::value* pattern = schema.if_contains("pattern"); pattern && value.is_string()) {
-      if (!std::regex_match(std::string(value.as_string()), std::regex(std::string(pattern->as_string())))) {
+      if (!RE2::FullMatch(text_of(value), text_of(*pattern))) {
         return where + " does not match its pattern";
       }
     }
     if (const json::value* format = schema.if_contains("format");
         format && *format == "date-time" && value.is_string()) {
-      static const std::regex kTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
-      if (!std::regex_match(std::string(value.as_string()), kTime)) return where + " is no time of RFC 3339";
+      static const RE2 kTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
+      if (!RE2::FullMatch(text_of(value), kTime)) return where + " is no time of RFC 3339";
     }
     if (value.is_array()) return check_items(value.as_array(), schema, where);
     if (value.is_object()) return check_properties(value.as_object(), schema, where);
@@ -73,6 +73,8 @@ class OpenApi {
   }
 
  private:
+  static std::string text_of(const json::value& value) { return std::string(value.as_string()); }
+
   static bool contains(const json::array& list, const json::value& value) {
     for (const auto& item : list) {
       if (item == value) return true;
