@@ -190,15 +190,18 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
 }
 
 // A start that copies a disk takes its turn among the copies, so that other starts do not wait for it.
-Task<Result<wire::StartReply>> SandboxService::ask_to_start(std::string tenant, wire::StartRequest request) {
+Task<Result<wire::StartReply>> SandboxService::ask_to_start(LivePtr live, wire::StartRequest request) {
   bool copies = !request.snapshot.str().empty();
   async::Gate& gate = copies ? copies_ : starts_;
+  const std::string& tenant = live->row.tenant;
   if (gate.waiting() >= kMaxWaitingStarts || gate.waiting(tenant) >= kMaxWaitingStartsOfTenant) {
     co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", gate.waiting(tenant))
         .with_word("capacity")
         .with_hint("try again in a moment");
   }
-  auto pass = co_await gate.enter(std::move(tenant));  // the pool's lane has no name
+  auto pass = co_await gate.enter(tenant);  // the pool's lane has no name
+  // The runner may have said already that it holds nothing of it.
+  if (live->ending) co_return gone_meanwhile(*live);
   co_return co_await runner_.start_sandbox(request);
 }
 
@@ -207,7 +210,7 @@ Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string sna
   request.memory = memory ? 1 : 0;
   request.snapshot.set(snapshot);
   used_builds_.insert(live->row.build);
-  CO_TRY(auto reply, co_await ask_to_start(live->row.tenant, request));
+  CO_TRY(auto reply, co_await ask_to_start(live, request));
   take_start_reply(*live, reply);
   co_return success();
 }

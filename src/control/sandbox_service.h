@@ -249,7 +249,7 @@ class SandboxService final : public Directory {
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot, bool memory);
-  Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
+  Task<Result<wire::StartReply>> ask_to_start(LivePtr live, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
   // labelling.cc

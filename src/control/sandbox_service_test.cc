@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "store/sandboxes.h"
 #include "support/service_fixture.h"
 
 namespace atl::control {
@@ -84,6 +85,23 @@ TEST_F(ServiceTest, EndAllEndsTheReadyAndTheRunningAndLetsNothingNewStart) {
   EXPECT_EQ(world().create(world().spec()).error().code(), Code::kUnavailable);
   world().fill();
   EXPECT_TRUE(runner().entries.empty()) << "no pool is filled any more";
+}
+
+TEST_F(ServiceTest, AStartThatStandsInLineIsNotMadeAfterItsEnd) {
+  runner().hold.insert(wire::Type::kStart);
+  for (int i = 0; i < 17; ++i) world().spawn(service().create(world().spec()), [](Result<SandboxView>) {});
+  world().until([&] {
+    auto rows = world().db->run_blocking([](store::Connection& c) { return store::load_live_sandboxes(c); });
+    return rows.ok() && rows->size() == 17 && runner().waiting == 16;
+  });
+  std::optional<Result<std::size_t>> ended;
+  world().spawn(service().end_all(), [&](Result<std::size_t> result) { ended.emplace(std::move(result)); });
+  world().until([&] { return runner().entries.empty() && service().status().ending == 0; });
+  runner().release_held();
+  world().until([&] { return ended.has_value(); });
+  EXPECT_TRUE(ended->ok());
+  EXPECT_EQ(runner().started, 16u);
+  EXPECT_TRUE(runner().entries.empty());
 }
 
 TEST_F(ServiceTest, ThePoolFollowsItsTemplate) {
