@@ -69,6 +69,26 @@ TEST_F(AdmissionTest, TheOverheadOfATierCounts) {
   EXPECT_TRUE(world().create(spec).ok()) << "it has none";
 }
 
+TEST_F(AdmissionTest, WhereThereIsNoRoomARebootKeepsTheStoredMemory) {
+  ServiceOptions options;
+  options.max_sandboxes = 1;
+  start(0, options);
+  runner().memory_tiers = runner().tiers;
+  std::string id = create_one();
+  ASSERT_TRUE(world().run(service().pause(world().tenant, id, SandboxService::Memory::kKeep)).ok());
+  ASSERT_EQ(runner().entries.at(id).rest, wire::Rest::kSaved);
+  std::string other = create_one();
+  auto connect = [&](SandboxService::Memory memory) {
+    return world().run(service().connect(world().tenant, id, std::chrono::seconds(60), memory));
+  };
+  auto refused = connect(SandboxService::Memory::kLose);
+  EXPECT_EQ(refused.error().word(), "capacity");
+  EXPECT_EQ(runner().entries.at(id).rest, wire::Rest::kSaved);
+  EXPECT_TRUE((*service().get(world().tenant, id))->rests_in_memory);
+  ASSERT_TRUE(world().run(service().kill(world().tenant, other)).ok());
+  EXPECT_TRUE(connect(SandboxService::Memory::kKeep).ok());
+}
+
 TEST_F(AdmissionTest, ATenantHasSumsOfItsOwn) {
   start(1);
   model::Amounts limit;

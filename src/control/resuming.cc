@@ -74,7 +74,20 @@ Task<Result<void>> SandboxService::resume_live(LivePtr live, Millis timeout, Mem
     co_return std::move(moved).error();
   }
   show_state(live);
+  auto placed = co_await take_place(live);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!placed) {
+    live->row.rests_in_memory = before.second;  // nothing was asked of the runner
+    co_return co_await undo_resume(live, std::move(placed).error());
+  }
   co_return co_await finish_resume(live);
+}
+
+Task<Result<void>> SandboxService::take_place(LivePtr live) {
+  if (live->place) co_return success();
+  CO_TRY(live->place,
+         co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits)));
+  co_return success();
 }
 
 Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
@@ -105,12 +118,9 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
 }
 
 Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
-  if (!live->place) {
-    auto place = co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits));
-    if (live->ending) co_return ended_meanwhile(live->row.id);
-    if (!place) co_return co_await undo_resume(live, std::move(place).error());
-    live->place = std::move(*place);
-  }
+  auto placed = co_await take_place(live);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!placed) co_return co_await undo_resume(live, std::move(placed).error());
   used_builds_.insert(live->row.build);
   // What wakes where it stands may send at once.
   if (live->row.rests_in_memory && !live->row.interface.empty())

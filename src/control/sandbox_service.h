@@ -336,6 +336,7 @@ class SandboxService final : public Directory {
   // resuming.cc
   Task<Result<Connected>> connect_now(std::string tenant, std::string id, Millis timeout, Memory memory);
   Task<Result<void>> resume_live(LivePtr live, Millis timeout, Memory memory);
+  Task<Result<void>> take_place(LivePtr live);
   Task<Result<void>> finish_resume(LivePtr live);
   Task<Result<void>> undo_resume(LivePtr live, Error why);
   Task<> recover_resume(LivePtr live);
