@@ -59,7 +59,8 @@ Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id,
 
 Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model::PauseCause cause) {
   while (live->copying && !live->ending) co_await live->changed.wait();
-  if (live->row.state != model::State::kRunning || live->ending) co_return ended_meanwhile(live->row.id);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (live->row.state != model::State::kRunning) co_return not_running(live->row);
   bool renewed = live->row.deadline_steady_ms > steady_ms();
   if (cause == model::PauseCause::kDeadline && renewed) co_return success();  // while it was copied
   WallTime deadline = live->row.deadline;

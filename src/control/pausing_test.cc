@@ -297,6 +297,24 @@ TEST_F(PausingTest, WhatTheRunnerRefusesIsUndone) {
   EXPECT_EQ(generation(id), 3u);
 }
 
+TEST_F(PausingTest, OfTwoPausesThatWaitForACopyOneIsToldThatItIsPaused) {
+  std::string id = created();
+  world_.runner.hold.insert(wire::Type::kSnapshot);
+  world_.spawn(service().snapshot({world_.tenant, id, "mine", false}), [](Result<SnapshotView>) {});
+  world_.until([&] { return world_.runner.waiting == 1; });
+  std::vector<Result<void>> answers;
+  for (int i = 0; i < 2; ++i) {
+    world_.spawn(service().pause(world_.tenant, id, Memory::kKeep),
+                 [&](Result<void> answer) { answers.push_back(std::move(answer)); });
+  }
+  world_.runner.release_held();
+  world_.until([&] { return answers.size() == 2; });
+  const Result<void>& refused = answers[0].ok() ? answers[1] : answers[0];
+  EXPECT_TRUE(answers[0].ok() || answers[1].ok());
+  EXPECT_EQ(refused.error().code(), Code::kConflict);
+  EXPECT_EQ(refused.error().word(), "sandbox_not_running");
+}
+
 TEST_F(PausingTest, AGuestThatDoesNotAnswerIsStillPausedButNotResumed) {
   std::string id = created();
   world_.guests.freeze_status = 500;

@@ -40,6 +40,12 @@ Amounts host_limit(const ServiceOptions& options) {
 
 }  // namespace
 
+Error not_running(const model::SandboxRow& row) {
+  return make_error(Code::kConflict, "sandbox '{}' is {}", row.id, model::state_name(row.state))
+      .with_word("sandbox_not_running")
+      .with_hint("connect to it first; that resumes it");
+}
+
 SandboxService::SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog,
                                Identity& identity, RunnerClient::Connect connect_runner, GuestNetwork guests,
                                ServiceOptions options)
@@ -160,9 +166,7 @@ Result<LivePtr> SandboxService::find_running(const std::string& tenant, const st
   LivePtr live = find_visible(tenant, id);
   if (!live) return no_such(id);
   if (live->row.state == model::State::kRunning) return live;
-  return make_error(Code::kConflict, "sandbox '{}' is {}", id, model::state_name(live->row.state))
-      .with_word("sandbox_not_running")
-      .with_hint("connect to it first; that resumes it");
+  return not_running(live->row);
 }
 
 Result<LivePtr> SandboxService::find_settled(const std::string& tenant, const std::string& id) const {

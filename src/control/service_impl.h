@@ -22,6 +22,7 @@ struct SandboxService::Step {
 // True when a request to the runner may or may not have been carried out, and may be repeated.
 bool fate_unknown(const Error& error);
 Error ended_meanwhile(const std::string& id);
+Error not_running(const model::SandboxRow& row);
 
 inline std::string event_data(std::initializer_list<std::pair<const char*, std::string_view>> fields) {
   std::string out;
