@@ -129,9 +129,13 @@ void SandboxService::stay_awake(const LivePtr& live, WallTime deadline) {
   publish(live);
 }
 
+bool worth_repeating(const Error& error) {
+  return fate_unknown(error) || error.word() == "sandbox_busy" || error.word() == "runner_busy";
+}
+
 // What ends all processes and then fails may be repeated, and must be: it no longer runs.
 bool SandboxService::ask_again(const Live& live, const Error& error) {
-  return fate_unknown(error) || (!live.row.rests_in_memory && error.code() == Code::kDeadline);
+  return worth_repeating(error) || (!live.row.rests_in_memory && error.code() == Code::kDeadline);
 }
 
 // Until the runner has said yes or no, or the state's bound has passed.

@@ -315,6 +315,33 @@ TEST_F(PausingTest, OfTwoPausesThatWaitForACopyOneIsToldThatItIsPaused) {
   EXPECT_EQ(refused.error().word(), "sandbox_not_running");
 }
 
+// As while the runner still copies the disk for a control that is gone.
+TEST_F(PausingTest, WhatTheRunnerIsTooBusyForIsAskedAgain) {
+  std::string id = created();
+  auto busy_at_first = [&](wire::Type type, const char* word, auto task) {
+    world_.runner.fail.emplace(type, make_error(Code::kConflict, "busy").with_word(word));
+    world_.runner.hold.insert(type);
+    std::optional<bool> done;
+    world_.spawn(std::move(task), [&](const auto& answer) { done = answer.ok(); });
+    world_.until([&] { return world_.runner.waiting == 1; });
+    world_.runner.fail.clear();
+    world_.runner.release_held();
+    world_.until([&] { return done.has_value(); });
+    EXPECT_TRUE(done.value_or(false)) << word;
+  };
+  busy_at_first(wire::Type::kPause, "sandbox_busy", service().pause(world_.tenant, id, Memory::kLose));
+  EXPECT_EQ(rest(id), Rest::kStored);
+  EXPECT_EQ(state(id), State::kPaused);
+  auto connect = [&] {
+    return service().connect(world_.tenant, id, std::chrono::seconds(60), Memory::kKeep);
+  };
+  busy_at_first(wire::Type::kResume, "sandbox_busy", connect());
+  EXPECT_EQ(state(id), State::kRunning);
+  busy_at_first(wire::Type::kPause, "runner_busy", service().pause(world_.tenant, id, Memory::kKeep));
+  busy_at_first(wire::Type::kResume, "runner_busy", connect());
+  EXPECT_EQ(state(id), State::kRunning);
+}
+
 TEST_F(PausingTest, AGuestThatDoesNotAnswerIsStillPausedButNotResumed) {
   std::string id = created();
   world_.guests.freeze_status = 500;

@@ -110,7 +110,7 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
       take_start_reply(*live, *woken);
       co_return success();
     }
-    if (!fate_unknown(woken.error()) || live->ending || stopping_ || clock_.steady_now() >= until)
+    if (!worth_repeating(woken.error()) || live->ending || stopping_ || clock_.steady_now() >= until)
       co_return std::move(woken).error();
     co_await runner_up_.wait_until(Steady::now() + retry);
     retry = std::min(retry * 2, kMaxRetry);
