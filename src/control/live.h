@@ -93,6 +93,7 @@ struct Live {
   std::uint64_t outside = 0;  // connections that led to the outside when its guest daemon was asked to rest
   bool ending = false;        // no way back; the end task runs
   std::optional<StartKeyOf> listed_as;  // its place in the list of its tenant
+  bool end_unwritten = false;           // that it ends could not be written down
   bool released = false;                // the runner holds nothing of it any more
   std::optional<Error> release_error;   // why the last attempt to release it failed
   async::Event changed;                 // of any of these

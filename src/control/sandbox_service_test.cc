@@ -524,6 +524,21 @@ TEST_F(ServiceTest, AFullDiskRefusesCreatesAndStillLetsSandboxesEnd) {
   EXPECT_FALSE(known(id));
 }
 
+TEST_F(ServiceTest, AnEndThatCannotBeWrittenIsNotSaidToBeOnRecord) {
+  std::string id = create_one();
+  auto sql = [&](const char* text) {
+    ASSERT_TRUE(world().db->run_blocking([=](store::Connection& c) { return c.exec(text); }).ok());
+  };
+  sql("CREATE TRIGGER full BEFORE UPDATE ON sandboxes BEGIN SELECT RAISE(ABORT, 'no'); END");
+  auto refused = world().run(service().kill(world().tenant, id));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().hint().find("on record"), std::string::npos) << refused.error().hint();
+  EXPECT_FALSE(runner().entries.count(id)) << "it ends all the same";
+  sql("DROP TRIGGER full");
+  settle();
+  EXPECT_EQ(ended_row(id).state, model::State::kStopped);
+}
+
 TEST_F(ServiceTest, MetricsAreSampledForThoseThatRun) {
   std::string id = create_one();
   for (int i = 0; i < 3; ++i) {
