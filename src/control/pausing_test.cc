@@ -94,6 +94,12 @@ TEST_F(PausingTest, PausesAndResumesUnderANewGeneration) {
   EXPECT_FALSE(connect(id)->resumed);
 }
 
+TEST_F(PausingTest, WhoConnectsToOneThatIsGoneIsToldACommandThatThereIs) {
+  std::string id = created();
+  ASSERT_TRUE(world_.run(service().kill(world_.tenant, id)).ok());
+  EXPECT_THAT(connect(id).error().hint(), HasSubstr("'atoll get " + id + "'"));
+}
+
 TEST_F(PausingTest, OnItsDiskItHoldsNoPlace) {
   std::string id = created();
   std::uint32_t held = service().quota().held();

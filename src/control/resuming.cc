@@ -15,7 +15,7 @@ constexpr Millis kWokenAtLeast = std::chrono::seconds(300);  // of a sandbox tha
 Error no_such(const std::string& id) {
   return make_error(Code::kNotFound, "sandbox '{}' not found", id)
       .with_word("sandbox_not_found")
-      .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
+      .with_hint("it may have reached its timeout or been killed; 'atoll get " + id + "' says so");
 }
 
 bool occupied(const Live& live) {
