@@ -413,6 +413,24 @@ TEST_F(ApiTest, KeysWorkUntilTheyAreRevoked) {
   EXPECT_EQ(call("DELETE", "/v1/keys/" + id).status, 404);
 }
 
+TEST_F(ApiTest, AnAdminSeesAndRevokesTheKeysOfOtherTenants) {
+  std::string key = api_.other_key();
+  std::string mine(call("GET", "/v1/keys").body.at("keys").at(0).at("id").as_string());
+  std::string tenant;
+  for (const auto& row : api_.world.identity->tenants()) {
+    if (row.id != api_.world.tenant) tenant = row.id;
+  }
+  EXPECT_EQ(call("GET", "/v1/keys?tenant=" + api_.world.tenant, "", key).status, 403);
+  EXPECT_EQ(call("GET", "/v1/keys?tenant=nobody").status, 404);
+  EXPECT_EQ(call("GET", "/v1/keys?tenant=" + tenant, "", key).status, 200);
+  auto listed = call("GET", "/v1/keys?tenant=" + tenant);
+  ASSERT_EQ(listed.body.at("keys").as_array().size(), 1u);
+  std::string theirs(listed.body.at("keys").at(0).at("id").as_string());
+  EXPECT_EQ(call("DELETE", "/v1/keys/" + mine, "", key).status, 404);
+  EXPECT_EQ(call("DELETE", "/v1/keys/" + theirs).status, 204);
+  EXPECT_EQ(call("GET", "/teams", "", key).status, 401);
+}
+
 // security.md A03: a key never makes a stronger one.
 TEST_F(ApiTest, AMembersKeyStaysAMembersKey) {
   std::string key = api_.other_key();
