@@ -399,6 +399,7 @@ class SandboxService final : public Directory {
   bool busy() const;
   Task<> deadline_loop();
   Task<> metrics_loop();
+  Step timeout_step(Live& live) const;
   Task<> prune_loop();
   Task<> sample_one(LivePtr live);
 

@@ -574,6 +574,36 @@ TEST_F(ServiceTest, EventsTellTheLifeOfASandbox) {
 }
 
 // The test vector of e2b-protocol 7.2.
+TEST_F(ServiceTest, TimeoutsThatAreSetAgainAndAgainDoNotFillTheJournal) {
+  std::string id = create_one();
+  auto set = [&] {
+    return world().run(service().set_timeout(world().tenant, id, std::chrono::seconds(600),
+                                             SandboxService::Extend::kReplace));
+  };
+  auto told = [&] {
+    store::EventQuery query{.tenant = world().tenant, .type = "sandbox.timeout"};
+    return world().run(service().events(query))->size();
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(set().ok());
+  EXPECT_EQ(told(), 1u);
+  world().clock.advance(std::chrono::seconds(61));
+  ASSERT_TRUE(set().ok());
+  EXPECT_EQ(told(), 2u);
+}
+
+TEST_F(ServiceTest, AllThatIsOldIsPrunedInOneGo) {
+  world().clock.advance(std::chrono::hours(24 * 10));
+  auto filled = world().db->run_blocking([](store::Connection& c) {
+    return c.exec(
+        "INSERT INTO events (at, tenant, sandbox, type, message, data)"
+        " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+        " SELECT 1, 'x', 'i', 'old', '', '{}' FROM n");
+  });
+  ASSERT_TRUE(filled.ok());
+  world().run(service().prune());
+  EXPECT_EQ(world().run(service().events({.all_tenants = true, .type = "old"}))->size(), 0u);
+}
+
 TEST_F(ServiceTest, ASignedUrlFindsItsSandbox) {
   create_one();
   std::string id = create_one();
