@@ -69,6 +69,27 @@ TEST_F(AdmissionTest, TheOverheadOfATierCounts) {
   EXPECT_TRUE(world().create(spec).ok()) << "it has none";
 }
 
+TEST_F(AdmissionTest, AsManyReadyOnesMakeRoomAsItTakesAndNoneInVain) {
+  ServiceOptions options;
+  options.max_sums.memory_bytes = 3 * model::Limits().memory_bytes;
+  start(3, options);
+  ASSERT_EQ(runner().entries.size(), 3u);
+  Catalog::NewBuild large;
+  large.tenant = world().tenant;
+  large.name = *model::parse_template_ref("large");
+  large.build.id = test::kBuild2;
+  large.build.limits.memory_bytes *= 2;
+  large.pool_size = 0;
+  ASSERT_TRUE(world().run(world().catalog->register_build(std::move(large))).ok());
+  auto spec = world().spec();
+  spec.template_ref = "large";
+  auto made = world().create(spec);
+  EXPECT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(runner().entries.size(), 2u);
+  EXPECT_EQ(world().create(spec).error().word(), "capacity");
+  EXPECT_EQ(runner().entries.size(), 2u) << "the last ready one would not have been enough";
+}
+
 TEST_F(AdmissionTest, WhereThereIsNoRoomARebootKeepsTheStoredMemory) {
   ServiceOptions options;
   options.max_sandboxes = 1;

@@ -145,12 +145,30 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   co_return live;
 }
 
-// On a full host a sandbox that waits in a pool makes room for one that is asked for.
+// What sandboxes that wait in pools hold, and how many they are.
+Amounts SandboxService::held_ready() const {
+  Amounts sum;
+  for (const auto& [key, pool] : pools_) {
+    for (const LivePtr& live : pool.ready) {
+      Amounts one = live->place.held();
+      sum.sandboxes += one.sandboxes;
+      sum.memory_bytes += one.memory_bytes;
+      sum.cpu_millis += one.cpu_millis;
+      sum.processes += one.processes;
+      sum.disk_bytes += one.disk_bytes;
+    }
+  }
+  return sum;
+}
+
+// On a full host sandboxes that wait in pools make room for one that is asked for, if they can.
 Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amounts demand) {
   auto place = quota_->reserve(tenant, demand, limit_of(tenant));
-  auto pool = std::find_if(pools_.begin(), pools_.end(),
-                           [](const auto& entry) { return !entry.second.ready.empty(); });
-  if (!place && place.error().word() == "capacity" && pool != pools_.end()) {
+  auto refused = [&] { return !place && place.error().word() == "capacity"; };
+  for (auto tries = held_ready().sandboxes; tries > 0 && refused(); --tries) {
+    auto pool = std::find_if(pools_.begin(), pools_.end(),
+                             [](const auto& entry) { return !entry.second.ready.empty(); });
+    if (pool == pools_.end() || !quota_->host_fits(demand, held_ready())) break;
     LivePtr victim = pool->second.ready.back();
     pool->second.ready.pop_back();
     begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});

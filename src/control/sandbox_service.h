@@ -245,6 +245,7 @@ class SandboxService final : public Directory {
   Task<Result<SandboxView>> create_now(CreateSpec spec);
   Task<Result<SandboxView>> create_from(CreateSpec spec, Resolved resolved);
   Task<Result<LivePtr>> claim_ready(const CreateSpec& spec, const Resolved& resolved);
+  Amounts held_ready() const;
   Task<Result<Quota::Place>> reserve_place(std::string tenant, Amounts demand);
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
