@@ -20,24 +20,23 @@ int severity(std::string_view level) {
 }
 
 Task<Result<std::vector<model::Event>>> load(Services& services, std::string tenant, std::string id,
-                                             bool newest_first) {
+                                             store::EventQuery query) {
   CO_TRY_VOID(co_await services.sandboxes.find_any(tenant, id));
-  store::EventQuery query;
   query.tenant = tenant;
   query.sandbox = id;
-  query.limit = static_cast<std::size_t>(kMaxLogs);
-  query.newest_first = newest_first;
   co_return co_await services.sandboxes.events(std::move(query));
 }
 
 Task<Result<Answer>> logs_v1(Services& services, Call& call) {
   CO_TRY(auto start, call.query_number("start", 0, INT64_MAX));
   CO_TRY(auto limit, read_limit(call, kMaxLogs, kMaxLogs));
-  CO_TRY(auto events, co_await load(services, call.tenant(), call.sandbox_id(), false));
+  store::EventQuery query;
+  if (start) query.since = WallTime{*start};
+  query.limit = limit;
+  CO_TRY(auto events, co_await load(services, call.tenant(), call.sandbox_id(), std::move(query)));
   json::array lines;
   json::array entries;
   for (const auto& event : events) {
-    if ((start && event.at.ms < *start) || lines.size() == limit) continue;
     json::object text;
     text["level"] = log_level(event);
     text["logger"] = "atoll";
@@ -67,17 +66,15 @@ Task<Result<Answer>> logs_v2(Services& services, Call& call) {
     co_return make_error(Code::kInvalid, "query level: must be debug, info, warn or error")
         .with_word("invalid_field");
   }
-  std::string search = call.query_text("search").value_or("");
-  bool backward = direction == "backward";
-  CO_TRY(auto events, co_await load(services, call.tenant(), call.sandbox_id(), backward));
+  store::EventQuery query;
+  query.newest_first = direction == "backward";
+  if (cursor) (query.newest_first ? query.until : query.since) = WallTime{*cursor};
+  if (severity(level) > severity("info")) query.type = kErrorEvent;
+  query.search = call.query_text("search").value_or("");
+  query.limit = limit;
+  CO_TRY(auto events, co_await load(services, call.tenant(), call.sandbox_id(), std::move(query)));
   json::array entries;
-  for (const auto& event : events) {
-    bool before_cursor = cursor && (backward ? event.at.ms > *cursor : event.at.ms < *cursor);
-    bool quiet = severity(log_level(event)) < severity(level);
-    if (before_cursor || quiet || event.message.find(search) == std::string::npos) continue;
-    if (entries.size() == limit) break;
-    entries.push_back(log_entry(event));
-  }
+  for (const auto& event : events) entries.push_back(log_entry(event));
   json::object out;
   out["logs"] = std::move(entries);
   co_return json_answer(200, out);

@@ -92,8 +92,13 @@ Task<Result<Answer>> events(Services& services, Call& call) {
 }
 
 Task<Result<Answer>> keys(Services& services, Call& call) {
+  std::string tenant = call.query_text("tenant").value_or(call.tenant());
+  if (!call.who.admin() && tenant != call.tenant())
+    co_return make_error(Code::kDenied, "a member's key can only list the keys of its own tenant");
+  if (!services.identity.find_tenant(tenant))
+    co_return make_error(Code::kNotFound, "there is no tenant '{}'", tenant);
   json::array list;
-  for (const auto& key : services.identity.keys(call.tenant())) list.push_back(key_json(key));
+  for (const auto& key : services.identity.keys(tenant)) list.push_back(key_json(key));
   json::object body;
   body["keys"] = std::move(list);
   co_return json_answer(200, body);
@@ -122,7 +127,9 @@ Task<Result<Answer>> create_key(Services& services, Call& call) {
 }
 
 Task<Result<Answer>> revoke_key(Services& services, Call& call) {
-  CO_TRY_VOID(co_await services.identity.revoke_key(call.tenant(), call.params[0]));
+  std::optional<std::string> tenant = call.tenant();
+  if (call.who.admin()) tenant.reset();
+  CO_TRY_VOID(co_await services.identity.revoke_key(std::move(tenant), call.params[0]));
   co_return no_content();
 }
 

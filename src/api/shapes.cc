@@ -177,7 +177,7 @@ json::object metric(const control::MetricSample& sample, const model::SandboxRow
 }
 
 std::string_view log_level(const model::Event& event) {
-  return event.type == "sandbox.failed" ? "error" : "info";
+  return event.type == kErrorEvent ? "error" : "info";
 }
 
 json::object log_entry(const model::Event& event) {

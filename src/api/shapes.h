@@ -24,6 +24,7 @@ json::object build_json(const model::Build& build);
 json::array missing_layers(std::uint64_t bits);  // names of bits of Feature
 // What the host can do and cannot, as far as everybody may know.
 json::object host_json(const Services& services, const control::SandboxService::Status& status);
+inline constexpr char kErrorEvent[] = "sandbox.failed";  // the one of level `error`; all others are `info`
 std::string_view log_level(const model::Event& event);
 
 }  // namespace atl::api

@@ -69,6 +69,47 @@ TEST_F(AdmissionTest, TheOverheadOfATierCounts) {
   EXPECT_TRUE(world().create(spec).ok()) << "it has none";
 }
 
+TEST_F(AdmissionTest, AsManyReadyOnesMakeRoomAsItTakesAndNoneInVain) {
+  ServiceOptions options;
+  options.max_sums.memory_bytes = 3 * model::Limits().memory_bytes;
+  start(3, options);
+  ASSERT_EQ(runner().entries.size(), 3u);
+  Catalog::NewBuild large;
+  large.tenant = world().tenant;
+  large.name = *model::parse_template_ref("large");
+  large.build.id = test::kBuild2;
+  large.build.limits.memory_bytes *= 2;
+  large.pool_size = 0;
+  ASSERT_TRUE(world().run(world().catalog->register_build(std::move(large))).ok());
+  auto spec = world().spec();
+  spec.template_ref = "large";
+  auto made = world().create(spec);
+  EXPECT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(runner().entries.size(), 2u);
+  EXPECT_EQ(world().create(spec).error().word(), "capacity");
+  EXPECT_EQ(runner().entries.size(), 2u) << "the last ready one would not have been enough";
+}
+
+TEST_F(AdmissionTest, WhereThereIsNoRoomARebootKeepsTheStoredMemory) {
+  ServiceOptions options;
+  options.max_sandboxes = 1;
+  start(0, options);
+  runner().memory_tiers = runner().tiers;
+  std::string id = create_one();
+  ASSERT_TRUE(world().run(service().pause(world().tenant, id, SandboxService::Memory::kKeep)).ok());
+  ASSERT_EQ(runner().entries.at(id).rest, wire::Rest::kSaved);
+  std::string other = create_one();
+  auto connect = [&](SandboxService::Memory memory) {
+    return world().run(service().connect(world().tenant, id, std::chrono::seconds(60), memory));
+  };
+  auto refused = connect(SandboxService::Memory::kLose);
+  EXPECT_EQ(refused.error().word(), "capacity");
+  EXPECT_EQ(runner().entries.at(id).rest, wire::Rest::kSaved);
+  EXPECT_TRUE((*service().get(world().tenant, id))->rests_in_memory);
+  ASSERT_TRUE(world().run(service().kill(world().tenant, other)).ok());
+  EXPECT_TRUE(connect(SandboxService::Memory::kKeep).ok());
+}
+
 TEST_F(AdmissionTest, ATenantHasSumsOfItsOwn) {
   start(1);
   model::Amounts limit;

@@ -145,12 +145,30 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
   co_return live;
 }
 
-// On a full host a sandbox that waits in a pool makes room for one that is asked for.
+// What sandboxes that wait in pools hold, and how many they are.
+Amounts SandboxService::held_ready() const {
+  Amounts sum;
+  for (const auto& [key, pool] : pools_) {
+    for (const LivePtr& live : pool.ready) {
+      Amounts one = live->place.held();
+      sum.sandboxes += one.sandboxes;
+      sum.memory_bytes += one.memory_bytes;
+      sum.cpu_millis += one.cpu_millis;
+      sum.processes += one.processes;
+      sum.disk_bytes += one.disk_bytes;
+    }
+  }
+  return sum;
+}
+
+// On a full host sandboxes that wait in pools make room for one that is asked for, if they can.
 Task<Result<Quota::Place>> SandboxService::reserve_place(std::string tenant, Amounts demand) {
   auto place = quota_->reserve(tenant, demand, limit_of(tenant));
-  auto pool = std::find_if(pools_.begin(), pools_.end(),
-                           [](const auto& entry) { return !entry.second.ready.empty(); });
-  if (!place && place.error().word() == "capacity" && pool != pools_.end()) {
+  auto refused = [&] { return !place && place.error().word() == "capacity"; };
+  for (auto tries = held_ready().sandboxes; tries > 0 && refused(); --tries) {
+    auto pool = std::find_if(pools_.begin(), pools_.end(),
+                             [](const auto& entry) { return !entry.second.ready.empty(); });
+    if (pool == pools_.end() || !quota_->host_fits(demand, held_ready())) break;
     LivePtr victim = pool->second.ready.back();
     pool->second.ready.pop_back();
     begin_end(victim, Ending{model::kOutcomeDrained, std::string(), model::State::kStopped});
@@ -190,15 +208,18 @@ Task<Result<LivePtr>> SandboxService::launch_cold(const CreateSpec& spec, const 
 }
 
 // A start that copies a disk takes its turn among the copies, so that other starts do not wait for it.
-Task<Result<wire::StartReply>> SandboxService::ask_to_start(std::string tenant, wire::StartRequest request) {
+Task<Result<wire::StartReply>> SandboxService::ask_to_start(LivePtr live, wire::StartRequest request) {
   bool copies = !request.snapshot.str().empty();
   async::Gate& gate = copies ? copies_ : starts_;
+  const std::string& tenant = live->row.tenant;
   if (gate.waiting() >= kMaxWaitingStarts || gate.waiting(tenant) >= kMaxWaitingStartsOfTenant) {
     co_return make_error(Code::kUnavailable, "{} sandboxes wait to be started already", gate.waiting(tenant))
         .with_word("capacity")
         .with_hint("try again in a moment");
   }
-  auto pass = co_await gate.enter(std::move(tenant));  // the pool's lane has no name
+  auto pass = co_await gate.enter(tenant);  // the pool's lane has no name
+  // The runner may have said already that it holds nothing of it.
+  if (live->ending) co_return gone_meanwhile(*live);
   co_return co_await runner_.start_sandbox(request);
 }
 
@@ -207,7 +228,7 @@ Task<Result<void>> SandboxService::start_in_runner(LivePtr live, std::string sna
   request.memory = memory ? 1 : 0;
   request.snapshot.set(snapshot);
   used_builds_.insert(live->row.build);
-  CO_TRY(auto reply, co_await ask_to_start(live->row.tenant, request));
+  CO_TRY(auto reply, co_await ask_to_start(live, request));
   take_start_reply(*live, reply);
   co_return success();
 }

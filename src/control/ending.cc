@@ -54,6 +54,7 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
       model::State next = failed ? model::State::kFailed : model::State::kStopping;
       auto moved = co_await move(live, next, std::move(step));
       // A full disk must not keep a sandbox alive. If control dies now, the runner's list tells the rest.
+      live->end_unwritten = !moved;
       if (!moved)
         log::warn("could not write the end of a sandbox",
                   {{"id", live->row.id}, {"what", moved.error().message()}});
@@ -122,6 +123,7 @@ Task<> SandboxService::write_end(LivePtr live, Ending ending) {
   while (!stopping_) {
     auto saved = co_await save(live, step);
     if (saved) {
+      live->end_unwritten = false;
       if (live->released) live->release_error.reset();
       co_return;
     }
@@ -145,8 +147,10 @@ Task<Result<void>> SandboxService::kill(std::string tenant, std::string id) {
   begin_end(live, Ending{model::kOutcomeKilled, std::string(), model::State::kStopped});
   while (live_.count(id) && !live->release_error) co_await live->changed.wait();
   if (!live->release_error) co_return success();
-  co_return Error(*live->release_error)
-      .with_hint("the end is on record and will be carried out; until then the sandbox cannot be reached");
+  const char* hint = "the end is on record and will be carried out; until then the sandbox cannot be reached";
+  if (live->end_unwritten)
+    hint = "its end could not be written down and is tried again; until then the sandbox cannot be reached";
+  co_return Error(*live->release_error).with_hint(hint);
 }
 
 Task<Result<std::size_t>> SandboxService::end_all() {

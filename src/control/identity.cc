@@ -90,9 +90,9 @@ Task<Result<Identity::NewKey>> Identity::create_key(std::string tenant, std::str
   co_return made;
 }
 
-Task<Result<void>> Identity::revoke_key(std::string tenant, std::string id) {
+Task<Result<void>> Identity::revoke_key(std::optional<std::string> tenant, std::string id) {
   auto found = std::find_if(keys_.begin(), keys_.end(), [&](const auto& entry) {
-    return entry.second.id == id && entry.second.tenant == tenant;
+    return entry.second.id == id && (!tenant || entry.second.tenant == *tenant);
   });
   if (found == keys_.end()) co_return make_error(Code::kNotFound, "there is no key '{}'", id);
   // It stops working before the store is asked: a revocation must not wait for a disk.

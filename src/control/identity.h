@@ -41,7 +41,8 @@ class Identity {
   };
   Task<Result<NewKey>> create_key(std::string tenant, std::string name, model::Role role);
   // kNotFound when `tenant` has no such key.
-  Task<Result<void>> revoke_key(std::string tenant, std::string id);
+  // Of this tenant; without one, whoever has it.
+  Task<Result<void>> revoke_key(std::optional<std::string> tenant, std::string id);
   std::vector<model::ApiKey> keys(const std::string& tenant) const;
 
   Task<Result<model::Tenant>> create_tenant(std::string name, model::Amounts limit,

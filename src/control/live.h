@@ -82,17 +82,19 @@ struct Live {
   std::optional<Steady::time_point> last_cpu_at;
 
   Laps laps;
-  std::string trusts;         // EgressAnswer::authority_root, as its guest daemon was told; empty: not known
-  bool pooled = false;        // launched for the pool: started with the policy `open`
-  bool warming = false;       // it waits in a pool, and its start command is not ready yet
-  bool adopted = false;       // the runner's list or answer has confirmed it: later lists must show it
-  bool labelling = false;     // labels are being added; who adds others waits
-  bool labels_told = false;   // its guest daemon has heard of all of them
-  bool copying = false;       // its disk is being copied; the next copy waits
-  bool held = false;          // nobody may connect for a moment; who wants to waits
+  std::string trusts;        // EgressAnswer::authority_root, as its guest daemon was told; empty: not known
+  bool pooled = false;       // launched for the pool: started with the policy `open`
+  bool warming = false;      // it waits in a pool, and its start command is not ready yet
+  bool adopted = false;      // the runner's list or answer has confirmed it: later lists must show it
+  bool labelling = false;    // labels are being added; who adds others waits
+  bool labels_told = false;  // its guest daemon has heard of all of them
+  std::optional<Steady::time_point> timeout_told;  // when the journal was last told of a new timeout
+  bool copying = false;                            // its disk is being copied; the next copy waits
+  bool held = false;                               // nobody may connect for a moment; who wants to waits
   std::uint64_t outside = 0;  // connections that led to the outside when its guest daemon was asked to rest
   bool ending = false;        // no way back; the end task runs
   std::optional<StartKeyOf> listed_as;  // its place in the list of its tenant
+  bool end_unwritten = false;           // that it ends could not be written down
   bool released = false;                // the runner holds nothing of it any more
   std::optional<Error> release_error;   // why the last attempt to release it failed
   async::Event changed;                 // of any of these

@@ -59,7 +59,8 @@ Task<Result<void>> SandboxService::pause_now(std::string tenant, std::string id,
 
 Task<Result<void>> SandboxService::pause_live(LivePtr live, Memory memory, model::PauseCause cause) {
   while (live->copying && !live->ending) co_await live->changed.wait();
-  if (live->row.state != model::State::kRunning || live->ending) co_return ended_meanwhile(live->row.id);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (live->row.state != model::State::kRunning) co_return not_running(live->row);
   bool renewed = live->row.deadline_steady_ms > steady_ms();
   if (cause == model::PauseCause::kDeadline && renewed) co_return success();  // while it was copied
   WallTime deadline = live->row.deadline;
@@ -128,9 +129,13 @@ void SandboxService::stay_awake(const LivePtr& live, WallTime deadline) {
   publish(live);
 }
 
+bool worth_repeating(const Error& error) {
+  return fate_unknown(error) || error.word() == "sandbox_busy" || error.word() == "runner_busy";
+}
+
 // What ends all processes and then fails may be repeated, and must be: it no longer runs.
 bool SandboxService::ask_again(const Live& live, const Error& error) {
-  return fate_unknown(error) || (!live.row.rests_in_memory && error.code() == Code::kDeadline);
+  return worth_repeating(error) || (!live.row.rests_in_memory && error.code() == Code::kDeadline);
 }
 
 // Until the runner has said yes or no, or the state's bound has passed.

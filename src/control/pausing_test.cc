@@ -94,6 +94,12 @@ TEST_F(PausingTest, PausesAndResumesUnderANewGeneration) {
   EXPECT_FALSE(connect(id)->resumed);
 }
 
+TEST_F(PausingTest, WhoConnectsToOneThatIsGoneIsToldACommandThatThereIs) {
+  std::string id = created();
+  ASSERT_TRUE(world_.run(service().kill(world_.tenant, id)).ok());
+  EXPECT_THAT(connect(id).error().hint(), HasSubstr("'atoll get " + id + "'"));
+}
+
 TEST_F(PausingTest, OnItsDiskItHoldsNoPlace) {
   std::string id = created();
   std::uint32_t held = service().quota().held();
@@ -295,6 +301,51 @@ TEST_F(PausingTest, WhatTheRunnerRefusesIsUndone) {
   world_.runner.fail.clear();
   ASSERT_TRUE(connect(id).ok());
   EXPECT_EQ(generation(id), 3u);
+}
+
+TEST_F(PausingTest, OfTwoPausesThatWaitForACopyOneIsToldThatItIsPaused) {
+  std::string id = created();
+  world_.runner.hold.insert(wire::Type::kSnapshot);
+  world_.spawn(service().snapshot({world_.tenant, id, "mine", false}), [](Result<SnapshotView>) {});
+  world_.until([&] { return world_.runner.waiting == 1; });
+  std::vector<Result<void>> answers;
+  for (int i = 0; i < 2; ++i) {
+    world_.spawn(service().pause(world_.tenant, id, Memory::kKeep),
+                 [&](Result<void> answer) { answers.push_back(std::move(answer)); });
+  }
+  world_.runner.release_held();
+  world_.until([&] { return answers.size() == 2; });
+  const Result<void>& refused = answers[0].ok() ? answers[1] : answers[0];
+  EXPECT_TRUE(answers[0].ok() || answers[1].ok());
+  EXPECT_EQ(refused.error().code(), Code::kConflict);
+  EXPECT_EQ(refused.error().word(), "sandbox_not_running");
+}
+
+// As while the runner still copies the disk for a control that is gone.
+TEST_F(PausingTest, WhatTheRunnerIsTooBusyForIsAskedAgain) {
+  std::string id = created();
+  auto busy_at_first = [&](wire::Type type, const char* word, auto task) {
+    world_.runner.fail.emplace(type, make_error(Code::kConflict, "busy").with_word(word));
+    world_.runner.hold.insert(type);
+    std::optional<bool> done;
+    world_.spawn(std::move(task), [&](const auto& answer) { done = answer.ok(); });
+    world_.until([&] { return world_.runner.waiting == 1; });
+    world_.runner.fail.clear();
+    world_.runner.release_held();
+    world_.until([&] { return done.has_value(); });
+    EXPECT_TRUE(done.value_or(false)) << word;
+  };
+  busy_at_first(wire::Type::kPause, "sandbox_busy", service().pause(world_.tenant, id, Memory::kLose));
+  EXPECT_EQ(rest(id), Rest::kStored);
+  EXPECT_EQ(state(id), State::kPaused);
+  auto connect = [&] {
+    return service().connect(world_.tenant, id, std::chrono::seconds(60), Memory::kKeep);
+  };
+  busy_at_first(wire::Type::kResume, "sandbox_busy", connect());
+  EXPECT_EQ(state(id), State::kRunning);
+  busy_at_first(wire::Type::kPause, "runner_busy", service().pause(world_.tenant, id, Memory::kKeep));
+  busy_at_first(wire::Type::kResume, "runner_busy", connect());
+  EXPECT_EQ(state(id), State::kRunning);
 }
 
 TEST_F(PausingTest, AGuestThatDoesNotAnswerIsStillPausedButNotResumed) {

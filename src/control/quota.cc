@@ -78,6 +78,12 @@ Result<Quota::Place> Quota::reserve(const std::string& tenant, const Amounts& de
   return adopt(tenant, demand);
 }
 
+bool Quota::host_fits(const Amounts& demand, const Amounts& freed) const {
+  Amounts left = host_;
+  take_off(left, freed);
+  return too_much(left, demand, host_limit_).empty();
+}
+
 Quota::Place Quota::adopt(const std::string& tenant, const Amounts& demand) {
   add(host_, demand);
   Count& count = tenants_[tenant];

@@ -44,6 +44,7 @@ class Quota : public std::enable_shared_from_this<Quota> {
       if (auto quota = std::exchange(quota_, nullptr)) quota->give_back(tenant_, held_);
     }
     explicit operator bool() const { return quota_ != nullptr; }
+    Amounts held() const { return quota_ ? held_ : Amounts(); }
 
    private:
     friend class Quota;
@@ -57,6 +58,8 @@ class Quota : public std::enable_shared_from_this<Quota> {
   // kExhausted with the word `quota` when it is too much for the tenant; kUnavailable with the word
   // `capacity` when it is too much for the host. An empty tenant is the pool.
   Result<Place> reserve(const std::string& tenant, const Amounts& demand, const Amounts& tenant_limit);
+  // Whether the host would have room for `demand` if `freed` were given back.
+  bool host_fits(const Amounts& demand, const Amounts& freed) const;
   // For what exists already, at start: never refused.
   Place adopt(const std::string& tenant, const Amounts& demand);
   // kExhausted with the word `quota` when `demand` is too much for the tenant.

@@ -15,7 +15,7 @@ constexpr Millis kWokenAtLeast = std::chrono::seconds(300);  // of a sandbox tha
 Error no_such(const std::string& id) {
   return make_error(Code::kNotFound, "sandbox '{}' not found", id)
       .with_word("sandbox_not_found")
-      .with_hint("it may have reached its timeout or been killed; 'atoll ls --all' shows ended ones");
+      .with_hint("it may have reached its timeout or been killed; 'atoll get " + id + "' says so");
 }
 
 bool occupied(const Live& live) {
@@ -74,7 +74,20 @@ Task<Result<void>> SandboxService::resume_live(LivePtr live, Millis timeout, Mem
     co_return std::move(moved).error();
   }
   show_state(live);
+  auto placed = co_await take_place(live);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!placed) {
+    live->row.rests_in_memory = before.second;  // nothing was asked of the runner
+    co_return co_await undo_resume(live, std::move(placed).error());
+  }
   co_return co_await finish_resume(live);
+}
+
+Task<Result<void>> SandboxService::take_place(LivePtr live) {
+  if (live->place) co_return success();
+  CO_TRY(live->place,
+         co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits)));
+  co_return success();
 }
 
 Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
@@ -97,7 +110,7 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
       take_start_reply(*live, *woken);
       co_return success();
     }
-    if (!fate_unknown(woken.error()) || live->ending || stopping_ || clock_.steady_now() >= until)
+    if (!worth_repeating(woken.error()) || live->ending || stopping_ || clock_.steady_now() >= until)
       co_return std::move(woken).error();
     co_await runner_up_.wait_until(Steady::now() + retry);
     retry = std::min(retry * 2, kMaxRetry);
@@ -105,12 +118,9 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
 }
 
 Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
-  if (!live->place) {
-    auto place = co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits));
-    if (live->ending) co_return ended_meanwhile(live->row.id);
-    if (!place) co_return co_await undo_resume(live, std::move(place).error());
-    live->place = std::move(*place);
-  }
+  auto placed = co_await take_place(live);
+  if (live->ending) co_return ended_meanwhile(live->row.id);
+  if (!placed) co_return co_await undo_resume(live, std::move(placed).error());
   used_builds_.insert(live->row.build);
   // What wakes where it stands may send at once.
   if (live->row.rests_in_memory && !live->row.interface.empty())

@@ -2,6 +2,7 @@
 #include "control/sandbox_service.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "async/detach.h"
 #include "base/bytes.h"
@@ -25,6 +26,7 @@ constexpr std::size_t kMaxEvents = 500'000;
 constexpr Millis kKeepEnded = std::chrono::hours(24 * 7);
 constexpr std::size_t kMaxEnded = 50'000;
 constexpr std::size_t kPruneStep = 2'000;
+constexpr Steady::duration kTimeoutEvents = std::chrono::minutes(1);  // at least, between those of a sandbox
 
 Error no_such(const std::string& id) {
   return make_error(Code::kNotFound, "sandbox '{}' not found", id)
@@ -39,6 +41,12 @@ Amounts host_limit(const ServiceOptions& options) {
 }
 
 }  // namespace
+
+Error not_running(const model::SandboxRow& row) {
+  return make_error(Code::kConflict, "sandbox '{}' is {}", row.id, model::state_name(row.state))
+      .with_word("sandbox_not_running")
+      .with_hint("connect to it first; that resumes it");
+}
 
 SandboxService::SandboxService(async::Executor executor, store::Database& db, Clock& clock, Catalog& catalog,
                                Identity& identity, RunnerClient::Connect connect_runner, GuestNetwork guests,
@@ -160,9 +168,7 @@ Result<LivePtr> SandboxService::find_running(const std::string& tenant, const st
   LivePtr live = find_visible(tenant, id);
   if (!live) return no_such(id);
   if (live->row.state == model::State::kRunning) return live;
-  return make_error(Code::kConflict, "sandbox '{}' is {}", id, model::state_name(live->row.state))
-      .with_word("sandbox_not_running")
-      .with_hint("connect to it first; that resumes it");
+  return not_running(live->row);
 }
 
 Result<LivePtr> SandboxService::find_settled(const std::string& tenant, const std::string& id) const {
@@ -220,6 +226,18 @@ void SandboxService::set_deadline(Live& live, Millis from_now) {
   live.row.deadline_steady_ms = steady_ms() + from_now.count();
 }
 
+// What a client does again and again does not fill the journal.
+SandboxService::Step SandboxService::timeout_step(Live& live) const {
+  Step step;
+  auto now = clock_.steady_now();
+  if (live.timeout_told && now - *live.timeout_told < kTimeoutEvents) return step;
+  live.timeout_told = now;
+  step.event = "sandbox.timeout";
+  step.message = "timeout set";
+  step.data = event_data({{"deadline", format_rfc3339(live.row.deadline)}});
+  return step;
+}
+
 Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::string id, Millis timeout,
                                                       Extend extend) {
   CO_TRY(LivePtr live, find_running(tenant, id));
@@ -232,11 +250,7 @@ Task<Result<SandboxView>> SandboxService::set_timeout(std::string tenant, std::s
   // The timer follows at once, so that a deadline that was just moved away cannot fire in between.
   deadlines_.set(id, live->row.deadline_steady_ms);
   deadlines_changed_.notify_all();
-  Step step;
-  step.event = "sandbox.timeout";
-  step.message = "timeout set";
-  step.data = event_data({{"deadline", format_rfc3339(live->row.deadline)}});
-  auto saved = co_await save(live, std::move(step));
+  auto saved = co_await save(live, timeout_step(*live));
   FAULT("timeout.written");
   bool runs = live->row.state == model::State::kRunning && !live->ending;
   if (!saved && live->version == version && runs) {
@@ -370,15 +384,17 @@ Task<> SandboxService::deadline_loop() {
   }
 }
 
+// In steps, so that nobody waits long for the store.
 Task<> SandboxService::prune() {
   WallTime now = clock_.now();
-  auto job = [now](store::Connection& db) -> Result<int> {
+  auto job = [now](store::Connection& db) -> Result<bool> {
     TRY(int events, store::prune_events(db, now - kKeepEvents, kMaxEvents, kPruneStep));
     TRY(int rows, store::prune_sandboxes(db, now - kKeepEnded, kMaxEnded, kPruneStep));
-    return events + rows;
+    return std::cmp_greater_equal(std::max(events, rows), kPruneStep);  // there may be more
   };
-  auto done = co_await db_.run(std::move(job));
-  if (!done) log::warn("could not prune old rows", {{"what", done.error().message()}});
+  Result<bool> more = true;
+  while (more && *more && !stopping_) more = co_await db_.run(job);
+  if (!more) log::warn("could not prune old rows", {{"what", more.error().message()}});
 }
 
 Task<> SandboxService::prune_loop() {

@@ -245,11 +245,12 @@ class SandboxService final : public Directory {
   Task<Result<SandboxView>> create_now(CreateSpec spec);
   Task<Result<SandboxView>> create_from(CreateSpec spec, Resolved resolved);
   Task<Result<LivePtr>> claim_ready(const CreateSpec& spec, const Resolved& resolved);
+  Amounts held_ready() const;
   Task<Result<Quota::Place>> reserve_place(std::string tenant, Amounts demand);
   Task<Result<LivePtr>> launch_cold(const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> hand_over(LivePtr live, const CreateSpec& spec, const Resolved& resolved);
   Task<Result<void>> start_in_runner(LivePtr live, std::string snapshot, bool memory);
-  Task<Result<wire::StartReply>> ask_to_start(std::string tenant, wire::StartRequest request);
+  Task<Result<wire::StartReply>> ask_to_start(LivePtr live, wire::StartRequest request);
   void give_to_tenant(Live& live, const CreateSpec& spec, const Resolved& resolved);
 
   // labelling.cc
@@ -336,6 +337,7 @@ class SandboxService final : public Directory {
   // resuming.cc
   Task<Result<Connected>> connect_now(std::string tenant, std::string id, Millis timeout, Memory memory);
   Task<Result<void>> resume_live(LivePtr live, Millis timeout, Memory memory);
+  Task<Result<void>> take_place(LivePtr live);
   Task<Result<void>> finish_resume(LivePtr live);
   Task<Result<void>> undo_resume(LivePtr live, Error why);
   Task<> recover_resume(LivePtr live);
@@ -398,6 +400,7 @@ class SandboxService final : public Directory {
   bool busy() const;
   Task<> deadline_loop();
   Task<> metrics_loop();
+  Step timeout_step(Live& live) const;
   Task<> prune_loop();
   Task<> sample_one(LivePtr live);
 

@@ -21,7 +21,10 @@ struct SandboxService::Step {
 
 // True when a request to the runner may or may not have been carried out, and may be repeated.
 bool fate_unknown(const Error& error);
+// Of these, and of what was refused only for the moment.
+bool worth_repeating(const Error& error);
 Error ended_meanwhile(const std::string& id);
+Error not_running(const model::SandboxRow& row);
 
 inline std::string event_data(std::initializer_list<std::pair<const char*, std::string_view>> fields) {
   std::string out;

@@ -207,6 +207,18 @@ TEST_F(SnapshotsTest, AFailedOneLeavesNothingAndTheNameWhereItWas) {
   EXPECT_TRUE(service().get(world_.tenant, parent_).ok());
 }
 
+TEST_F(SnapshotsTest, ARefusedWakingLeavesAPausedOneThatCanBeCopied) {
+  ASSERT_TRUE(world_.run(service().pause(world_.tenant, parent_, SandboxService::Memory::kLose)).ok());
+  world_.runner.fail.emplace(Type::kResume, make_error(Code::kInternal, "no").with_word("no"));
+  auto refused = world_.run(
+      service().connect(world_.tenant, parent_, std::chrono::seconds(60), SandboxService::Memory::kKeep));
+  EXPECT_EQ(refused.error().word(), "no");
+  world_.runner.fail.clear();
+  EXPECT_TRUE(take("mine").ok());
+  auto children = fork(2);
+  EXPECT_TRUE(children.ok()) << children.error().message();
+}
+
 TEST_F(SnapshotsTest, OneThatControlDiedInIsRemoved) {
   world_.runner.hold.insert(Type::kSnapshot);
   world_.spawn(service().snapshot({world_.tenant, parent_, "mine", false}), [](Result<SnapshotView>) {});

@@ -195,8 +195,8 @@ Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, model:
   if (quiet) ready = co_await quiet_down(live);
   Result<wire::SnapshotReply> copied = make_error(Code::kInternal, "");
   if (ready) {
-    copied = co_await runner_.snapshot(live->row.id, live->row.generation, std::move(snapshot.id),
-                                       snapshot.memory);
+    // Whatever its generation there: a resume that was refused has left it at the one before.
+    copied = co_await runner_.snapshot(live->row.id, 0, std::move(snapshot.id), snapshot.memory);
   } else {
     copied = std::move(ready).error();
   }

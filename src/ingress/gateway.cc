@@ -162,12 +162,7 @@ Gateway::Verdict Gateway::admit_route(const http::RequestHead& request, const st
 // Whoever asks: the token of the traffic was right, and it is the sandbox's owner who said that traffic wakes
 // it. The request's body stays where it is until then.
 Task<Gateway::Verdict> Gateway::wake_and_admit(const http::RequestHead& request, std::string sandbox) {
-  struct Waiting {
-    explicit Waiting(std::size_t& active) : count(active) { ++count; }
-    ~Waiting() { --count; }
-    std::size_t& count;
-  } waiting(active_);
-  auto woken = co_await async::within(options_.wake_limit, "waking the sandbox", directory_.wake(sandbox));
+  auto woken = co_await wake(sandbox);
   if (!woken) {
     if (woken.error().code() == Code::kNotFound) co_return not_found(sandbox);
     co_return not_woken(sandbox, woken.error());
@@ -177,10 +172,30 @@ Task<Gateway::Verdict> Gateway::wake_and_admit(const http::RequestHead& request,
   co_return verdict;
 }
 
+// What waits counts like what is under way.
+Task<Result<control::RoutePtr>> Gateway::wake(std::string sandbox) {
+  struct Waiting {
+    Waiting(Gateway& g, const std::string& id) : gateway(g), mine(g.waking_.try_emplace(id).first) {
+      ++gateway.active_;
+      ++mine->second;
+    }
+    ~Waiting() {
+      --gateway.active_;
+      if (--mine->second == 0) gateway.waking_.erase(mine);
+    }
+    Gateway& gateway;
+    std::unordered_map<std::string, std::size_t>::iterator mine;
+  } waiting(*this, sandbox);
+  co_return co_await async::within(options_.wake_limit, "waking the sandbox", directory_.wake(sandbox));
+}
+
 bool Gateway::full(const std::string& sandbox) const {
   if (active_ >= options_.requests) return true;
   auto links = links_.find(sandbox);
-  return links != links_.end() && links->second->flows.size() >= options_.requests_per_sandbox;
+  auto waking = waking_.find(sandbox);
+  std::size_t count = links == links_.end() ? 0 : links->second->flows.size();
+  if (waking != waking_.end()) count += waking->second;
+  return count >= options_.requests_per_sandbox;
 }
 
 std::shared_ptr<SandboxLinks> Gateway::links_of(const control::Route& route) {

@@ -60,6 +60,7 @@ class Gateway {
   Verdict admit_route(const http::RequestHead& request, const std::string& sandbox, control::RoutePtr route,
                       std::uint16_t port) const;
   Task<Verdict> wake_and_admit(const http::RequestHead& request, std::string sandbox);
+  Task<Result<control::RoutePtr>> wake(std::string sandbox);
   bool full(const std::string& sandbox) const;
   std::shared_ptr<SandboxLinks> links_of(const control::Route& route);
   std::shared_ptr<http::Client> client_for(SandboxLinks& links, const Admission& admission,
@@ -76,6 +77,7 @@ class Gateway {
   control::Directory& directory_;
   Options options_;
   std::unordered_map<std::string, std::shared_ptr<SandboxLinks>> links_;
+  std::unordered_map<std::string, std::size_t> waking_;  // requests that wait until their sandbox runs
   std::size_t active_ = 0;
   std::shared_ptr<void> gone_subscription_;
 };

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "runner/driver.h"
 #include "runner/options.h"
@@ -137,6 +138,78 @@ TEST(Requests, HaveOneSizeEach) {
     bool request = type >= 1 && type <= 15;
     EXPECT_EQ(request_size(static_cast<std::uint16_t>(type)) != 0, request) << type;
   }
+}
+
+template <class Request>
+Job job_of(const ConnectionPtr& connection, model::wire::Type type, const char* sandbox,
+           model::Tier tier = model::Tier::kGvisor) {
+  namespace wire = model::wire;
+  Request request{};
+  request.header = wire::Header{wire::kMagic, wire::kVersion, static_cast<std::uint16_t>(type), 1};
+  request.sandbox.set(sandbox);
+  if constexpr (std::is_same_v<Request, wire::StartRequest>) request.tier = static_cast<std::uint8_t>(tier);
+  return {connection, std::as_bytes(std::span(&request, 1))};
+}
+
+class Jobs : public testing::Test {
+ protected:
+  static ConnectionPtr connection() { return std::make_shared<Connection>(sys::Fd()); }
+  Job start(const char* sandbox, model::Tier tier = model::Tier::kGvisor) const {
+    return job_of<model::wire::StartRequest>(old_, model::wire::Type::kStart, sandbox, tier);
+  }
+  Job stop(const char* sandbox) const {
+    return job_of<model::wire::SandboxRef>(new_, model::wire::Type::kStop, sandbox);
+  }
+  Job list() const { return job_of<model::wire::SandboxRef>(new_, model::wire::Type::kList, ""); }
+  void put(Job job) { EXPECT_EQ(jobs_.put(std::move(job), called_off_), JobQueue::Put::kTaken); }
+
+  const ConnectionPtr old_ = connection(), new_ = connection();
+  JobQueue jobs_{3};
+  std::vector<Job> called_off_;
+};
+
+TEST_F(Jobs, AStopTakesAwayTheStartThatStillWaits) {
+  for (model::Tier tier : {model::Tier::kContainer, model::Tier::kGvisor}) {
+    called_off_.clear();
+    put(start("one", tier));
+    put(start("two", tier));
+    put(stop("one"));
+    ASSERT_EQ(called_off_.size(), 1u);
+    EXPECT_EQ(called_off_[0].sandbox(), "one");
+    Lane lane = lane_of(start("two", tier).request());
+    EXPECT_EQ(jobs_.take(lane)->sandbox(), "two");
+    EXPECT_EQ(jobs_.take(Lane::kQuick)->sandbox(), "one");
+  }
+}
+
+TEST_F(Jobs, AStopWaitsForTheStartThatAWorkerHas) {
+  put(start("one"));
+  std::optional<Job> begun = jobs_.take(Lane::kSlow);
+  put(stop("one"));
+  put(list());
+  EXPECT_TRUE(called_off_.empty());
+  EXPECT_EQ(jobs_.take(Lane::kQuick)->type(), model::wire::Type::kList);
+  std::optional<Job> stopped;
+  std::thread worker([&] { stopped = jobs_.take(Lane::kQuick); });
+  jobs_.done(*begun);
+  worker.join();
+  EXPECT_EQ(stopped->type(), model::wire::Type::kStop);
+}
+
+TEST_F(Jobs, NothingNewIsBegunForAControlThatIsGone) {
+  put(start("one"));
+  put(job_of<model::wire::SnapshotRequest>(old_, model::wire::Type::kSnapshot, "one"));
+  put(job_of<model::wire::PauseRequest>(old_, model::wire::Type::kPause, "two"));
+  old_->close();
+  EXPECT_EQ(jobs_.take(Lane::kSlow)->type(), model::wire::Type::kPause);
+}
+
+TEST_F(Jobs, ThereAreNotMoreThanTheBound) {
+  for (const char* sandbox : {"one", "two", "three"}) put(start(sandbox));
+  EXPECT_EQ(jobs_.put(start("four"), called_off_), JobQueue::Put::kFull);
+  put(stop("four"));
+  jobs_.end();
+  EXPECT_FALSE(jobs_.take(Lane::kSlow));
 }
 
 class Bare final : public Driver {

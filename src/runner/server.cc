@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -35,6 +37,20 @@ enum Tag : std::uint64_t {
 
 constexpr int kConnectionBuffer =
     4 << 20;  // of the socket: a thousand replies wait in it when control is busy
+
+// Every reply starts with header and status, so this is read by control whatever it waits for.
+void refuse(const Job& job, std::string_view word, std::string_view message) {
+  wire::Done reply{};
+  std::memcpy(&reply.header, job.bytes.data(), sizeof reply.header);
+  reply.header.type = static_cast<std::uint16_t>(wire::Type::kDone);
+  reply.status.code = static_cast<std::uint8_t>(Code::kUnavailable);
+  reply.status.word.set(word);
+  reply.status.message.set(message);
+  reply.status.hint.set("try again later");
+  job.connection->send(sys::bytes_of(reply));
+}
+
+bool makes_something(wire::Type type) { return type == wire::Type::kStart || type == wire::Type::kSnapshot; }
 
 }  // namespace
 
@@ -73,14 +89,104 @@ std::size_t request_size(std::uint16_t type) {
   }
 }
 
-void Server::Connection::send(std::span<const std::byte> message) {
-  std::lock_guard lock(mutex);
-  if (broken) return;
+void Connection::send(std::span<const std::byte> message) {
+  std::lock_guard lock(mutex_);
+  if (broken_) return;
   // Never waits: a control that does not read loses its connection, not the runner its threads.
   Result<void> sent = sys::send_message(socket.get(), message, {}, sys::Blocking::kNo);
   if (sent.ok()) return;
-  broken = true;
+  broken_ = true;
   ::shutdown(socket.get(), SHUT_RDWR);
+}
+
+void Connection::close() {
+  std::lock_guard lock(mutex_);
+  broken_ = true;
+  ::shutdown(socket.get(), SHUT_RDWR);
+}
+
+bool Connection::closed() {
+  std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+Job::Job(ConnectionPtr from, std::span<const std::byte> request)
+    : connection(std::move(from)), bytes{}, size(request.size()), arrived(Steady::now()) {
+  std::memcpy(bytes.data(), request.data(), request.size());
+}
+
+wire::Type Job::type() const {
+  wire::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return static_cast<wire::Type>(header.type);
+}
+
+std::string Job::sandbox() const {
+  static_assert(offsetof(wire::StartRequest, sandbox) == offsetof(wire::SandboxRef, sandbox));
+  wire::SandboxRef ref;
+  std::memcpy(&ref, bytes.data(), sizeof ref);
+  return ref.sandbox.str();
+}
+
+JobQueue::Put JobQueue::put(Job job, std::vector<Job>& called_off) {
+  std::lock_guard lock(mutex_);
+  if (job.type() == wire::Type::kStop) {
+    std::string id = job.sandbox();
+    for (auto& queue : queues_) {
+      auto meant = [&](const Job& other) {
+        return other.type() == wire::Type::kStart && other.sandbox() == id;
+      };
+      std::copy_if(queue.begin(), queue.end(), std::back_inserter(called_off), meant);
+      std::erase_if(queue, meant);
+    }
+  }
+  auto lane = static_cast<std::size_t>(lane_of(job.request()));
+  if (queues_[lane].size() >= max_) return Put::kFull;
+  queues_[lane].push_back(std::move(job));
+  work_[lane].notify_one();
+  return Put::kTaken;
+}
+
+std::optional<Job> JobQueue::take(Lane lane) {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    if (std::optional<Job> job = next(lane)) return job;
+    work_[static_cast<std::size_t>(lane)].wait(lock);
+  }
+  return std::nullopt;
+}
+
+// The first that need not wait for another.
+std::optional<Job> JobQueue::next(Lane lane) {
+  auto& queue = queues_[static_cast<std::size_t>(lane)];
+  auto waits = [this](const Job& job) {
+    return job.type() == wire::Type::kStop && starting_.contains(job.sandbox());
+  };
+  while (true) {
+    auto found = std::find_if_not(queue.begin(), queue.end(), waits);
+    if (found == queue.end()) return std::nullopt;
+    Job job = std::move(*found);
+    queue.erase(found);
+    if (makes_something(job.type()) && job.connection->closed()) {
+      log::info("not begun: who asked for it is gone", {{"id", job.sandbox()}});
+      continue;
+    }
+    if (job.type() == wire::Type::kStart) starting_.insert(job.sandbox());
+    return job;
+  }
+}
+
+void JobQueue::done(const Job& job) {
+  if (job.type() != wire::Type::kStart) return;
+  std::lock_guard lock(mutex_);
+  starting_.erase(starting_.find(job.sandbox()));
+  work_[static_cast<std::size_t>(Lane::kQuick)].notify_all();
+}
+
+void JobQueue::end() {
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  for (auto& lane : work_) lane.notify_all();
 }
 
 Server::Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall)
@@ -88,14 +194,11 @@ Server::Server(ServerOptions options, Service& service, Launcher& launcher, Fire
       service_(service),
       launcher_(launcher),
       firewall_(firewall),
-      host_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      host_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      jobs_(options_.max_queue) {}
 
 Server::~Server() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  for (auto& lane : work_) lane.notify_all();
+  jobs_.end();
   for (std::thread& worker : workers_) worker.join();
   if (listener_) ::unlink(options_.socket.c_str());
 }
@@ -172,9 +275,7 @@ void Server::accept_connection() {
 void Server::close_connection() {
   if (!connection_) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection_->socket.get(), nullptr);
-  std::lock_guard lock(connection_->mutex);
-  connection_->broken = true;
-  ::shutdown(connection_->socket.get(), SHUT_RDWR);
+  connection_->close();
   connection_.reset();
 }
 
@@ -197,48 +298,19 @@ void Server::read_request() {
 }
 
 void Server::enqueue(std::span<const std::byte> bytes) {
-  {
-    std::lock_guard lock(mutex_);
-    auto lane = static_cast<std::size_t>(lane_of(bytes));
-    if (queues_[lane].size() < options_.max_queue) {
-      Job& job = queues_[lane].emplace_back();
-      job.connection = connection_;
-      std::memcpy(job.bytes.data(), bytes.data(), bytes.size());
-      job.size = bytes.size();
-      job.arrived = Steady::now();
-      work_[lane].notify_one();
-      return;
-    }
-  }
-  refuse(bytes);
-}
-
-// Every reply starts with header and status, so this is read by control whatever it waits for.
-void Server::refuse(std::span<const std::byte> bytes) {
-  wire::Done reply{};
-  std::memcpy(&reply.header, bytes.data(), sizeof reply.header);
-  reply.header.type = static_cast<std::uint16_t>(wire::Type::kDone);
-  reply.status.code = static_cast<std::uint8_t>(Code::kUnavailable);
-  reply.status.word.set("runner_busy");
-  reply.status.message.set("too many requests wait in the runner");
-  reply.status.hint.set("try again later");
-  connection_->send(sys::bytes_of(reply));
+  Job job(connection_, bytes);
+  std::vector<Job> called_off;
+  JobQueue::Put put = jobs_.put(job, called_off);
+  for (const Job& start : called_off)
+    refuse(start, "create_failed", fmt::format("sandbox {} was stopped before its start", start.sandbox()));
+  if (put == JobQueue::Put::kFull) refuse(job, "runner_busy", "too many requests wait in the runner");
 }
 
 void Server::work(Lane lane) {
-  std::condition_variable& woken = work_[static_cast<std::size_t>(lane)];
-  std::deque<Job>& queue = queues_[static_cast<std::size_t>(lane)];
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    woken.wait(lock, [this, &queue] { return stop_ || !queue.empty(); });
-    if (stop_) return;
-    Job job = std::move(queue.front());
-    queue.pop_front();
-    lock.unlock();
-    service_.handle(std::span(job.bytes).first(job.size), job.arrived,
-                    [&job](std::span<const std::byte> reply) { job.connection->send(reply); });
-    job.connection.reset();
-    lock.lock();
+  while (std::optional<Job> job = jobs_.take(lane)) {
+    service_.handle(job->request(), job->arrived,
+                    [&job](std::span<const std::byte> reply) { job->connection->send(reply); });
+    jobs_.done(*job);
   }
 }
 

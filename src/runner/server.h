@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -40,6 +42,60 @@ inline constexpr std::size_t kLanes = 2;
 // The exact size of a request's message, 0 for a type that is no request.
 std::size_t request_size(std::uint16_t type);
 
+// Shared with workers that still work on its requests when it is replaced.
+struct Connection {
+  explicit Connection(sys::Fd fd) : socket(std::move(fd)) {}
+  void send(std::span<const std::byte> message);
+  void close();
+  bool closed();
+
+  const sys::Fd socket;
+
+ private:
+  std::mutex mutex_;
+  bool broken_ = false;
+};
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+// A request that waits, or that a worker has.
+struct Job {
+  Job(ConnectionPtr from, std::span<const std::byte> request);
+  std::span<const std::byte> request() const { return std::span(bytes).first(size); }
+  model::wire::Type type() const;
+  std::string sandbox() const;  // of a start or a stop
+
+  ConnectionPtr connection;
+  std::array<std::byte, model::wire::kMaxMessage> bytes;
+  std::size_t size;
+  Steady::time_point arrived;
+};
+
+// The requests that wait. A stop takes away the start of its sandbox that still waits, and waits for the one
+// that a worker has: nothing runs after the answer to its stop. What makes something new is not begun for a
+// connection that is closed, since control counts it as never asked for.
+class JobQueue {
+ public:
+  explicit JobQueue(std::size_t max) : max_(max) {}
+  enum class Put { kTaken, kFull };
+  // `called_off`: starts that the job has taken away.
+  Put put(Job job, std::vector<Job>& called_off);
+  // Blocks while nothing can be done; nothing at the end.
+  std::optional<Job> take(Lane lane);
+  // Of each that was taken.
+  void done(const Job& job);
+  void end();
+
+ private:
+  std::optional<Job> next(Lane lane);
+
+  const std::size_t max_;  // in a lane
+  std::mutex mutex_;
+  std::array<std::condition_variable, kLanes> work_;
+  std::array<std::deque<Job>, kLanes> queues_;
+  std::multiset<std::string> starting_;  // sandboxes
+  bool ended_ = false;
+};
+
 class Server {
  public:
   Server(ServerOptions options, Service& service, Launcher& launcher, Firewall& firewall);
@@ -53,28 +109,11 @@ class Server {
   void host_changed();
 
  private:
-  // Shared with workers that still work on its requests when it is replaced.
-  struct Connection {
-    explicit Connection(sys::Fd fd) : socket(std::move(fd)) {}
-    void send(std::span<const std::byte> message);
-    std::mutex mutex;
-    sys::Fd socket;
-    bool broken = false;
-  };
-  using ConnectionPtr = std::shared_ptr<Connection>;
-  struct Job {
-    ConnectionPtr connection;
-    std::array<std::byte, model::wire::kMaxMessage> bytes;
-    std::size_t size;
-    Steady::time_point arrived;
-  };
-
   Result<void> open();
   Result<void> watch(int fd, std::uint64_t tag);
   void accept_connection();
   void read_request();
   void enqueue(std::span<const std::byte> bytes);
-  void refuse(std::span<const std::byte> bytes);
   void read_exit();
   void adopted_ended(std::uint64_t launch_id);
   void announce(const std::optional<model::wire::ExitedEvent>& event);
@@ -92,10 +131,7 @@ class Server {
   ConnectionPtr connection_;
   std::map<std::uint64_t, sys::Fd> adopted_;  // pidfds by launch id
 
-  std::mutex mutex_;
-  std::array<std::condition_variable, kLanes> work_;
-  std::array<std::deque<Job>, kLanes> queues_;
-  bool stop_ = false;
+  JobQueue jobs_;
   std::vector<std::thread> workers_;
 };
 

@@ -14,9 +14,15 @@ Result<std::vector<model::Event>> load_events(Connection& db, const EventQuery& 
   if (!query.all_tenants) sql += " AND tenant = ?2";
   if (!query.sandbox.empty()) sql += " AND sandbox = ?3";
   if (query.before > 0) sql += " AND seq < ?4";
-  sql += query.newest_first ? " ORDER BY seq DESC LIMIT ?5" : " ORDER BY seq LIMIT ?5";
+  if (!query.type.empty()) sql += " AND type = ?5";
+  if (!query.search.empty()) sql += " AND instr(message, ?6) > 0";
+  if (query.since) sql += " AND at >= ?7";
+  if (query.until) sql += " AND at <= ?8";
+  sql += query.newest_first ? " ORDER BY seq DESC LIMIT ?9" : " ORDER BY seq LIMIT ?9";
   TRY(Statement rows, db.prepare(sql));
-  rows.bind(query.after, query.tenant, query.sandbox, query.before, static_cast<std::int64_t>(query.limit));
+  rows.bind(query.after, query.tenant, query.sandbox, query.before, query.type, query.search,
+            query.since.value_or(WallTime()).ms, query.until.value_or(WallTime()).ms,
+            static_cast<std::int64_t>(query.limit));
   std::vector<model::Event> out;
   while (true) {
     TRY(bool more, rows.step());

@@ -4,6 +4,8 @@
 // Database::run.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "model/record.h"
@@ -17,7 +19,10 @@ Result<std::int64_t> append_event(Connection& db,
 struct EventQuery {
   std::string tenant;  // required, unless all_tenants
   bool all_tenants = false;
-  std::string sandbox;  // empty: any
+  std::string sandbox;                   // empty: any
+  std::string type;                      // empty: any
+  std::string search;                    // in the message
+  std::optional<WallTime> since, until;  // both inclusive
   std::int64_t after = 0;
   std::size_t limit = 100;
   bool newest_first = false;  // with `before`: seq < before

@@ -250,6 +250,19 @@ TEST_F(StoreTest, TheJournalIsReadInOrderAndIsBounded) {
   ASSERT_EQ(page.size(), 5u);
   EXPECT_EQ(page.front().seq, 12);
   EXPECT_EQ(page.back().seq, 20);
+  query = {.all_tenants = true, .since = WallTime{1040}, .until = WallTime{1042}};
+  auto count = [&] {
+    return db->run_blocking([query](Connection& c) { return load_events(c, query); })->size();
+  };
+  EXPECT_EQ(count(), 3u);
+  query.type = "sandbox.y";
+  EXPECT_EQ(count(), 0u);
+  query.type = "sandbox.x";
+  query.search = "n";
+  EXPECT_EQ(count(), 0u);
+  query.search = "m";
+  query.limit = 2;
+  EXPECT_EQ(count(), 2u) << "the bound is that of what was asked for";
   EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_events(c, {0}, 20, 1000); }), 30);
   EXPECT_EQ(*db->run_blocking([](Connection& c) { return prune_events(c, {1040}, 100, 3); }), 3)
       << "at most so many at a time";

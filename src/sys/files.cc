@@ -77,6 +77,19 @@ Result<void> write_file_at(int directory, const std::string& path, std::string_v
   return success();
 }
 
+Result<std::string> read_file_of(uid_t owner, const std::string& path, std::size_t limit) {
+  TRY(Fd fd, open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  struct stat about{};
+  if (::fstat(fd.get(), &about) != 0) return Error::from_errno(errno, fmt::format("look at {}", path));
+  if (!S_ISREG(about.st_mode) || about.st_nlink != 1)
+    return make_error(Code::kDenied, "{} is no plain file with one name", path);
+  if (about.st_uid != owner && about.st_uid != 0)
+    return make_error(Code::kDenied, "{} belongs to user {}, not to {}", path, about.st_uid, owner);
+  Result<std::string> text = read_all(fd.get(), limit);
+  if (!text) return std::move(text).error().context(path);
+  return text;
+}
+
 Result<std::string> read_private_file(const std::string& path, std::size_t limit) {
   TRY(Fd fd, open_file(path, O_RDONLY | O_NOFOLLOW));
   struct stat about{};

@@ -26,6 +26,9 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = 64 * 
 // The same, of a file that must be a plain one, be no link, belong to this user or root, and be closed to all
 // others; kDenied otherwise.
 Result<std::string> read_private_file(const std::string& path, std::size_t limit = 64 * 1024);
+// The same, where `owner` may have put something else in its place: it must be a plain file with one name,
+// and belong to `owner` or root. Never waits, as it would at a FIFO.
+Result<std::string> read_file_of(uid_t owner, const std::string& path, std::size_t limit = 64 * 1024);
 Result<std::string> read_file_at(int directory, const std::string& path, std::size_t limit = 64 * 1024);
 // Everything that is left in `fd`.
 Result<std::string> read_all(int fd, std::size_t limit = 64 * 1024);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +65,23 @@ TEST_F(Files, ReadingHasALimit) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), Code::kTooLarge);
   EXPECT_THAT(refused.error().message(), testing::HasSubstr(path("big")));
+}
+
+TEST_F(Files, OfAStrangersFolderOnlyAPlainFileIsRead) {
+  std::ofstream(path("key")) << "mine";
+  EXPECT_EQ(read_file_of(::geteuid(), path("key")).value(), "mine");
+  EXPECT_EQ(read_file_of(::geteuid(), path("key"), 3).error().code(), Code::kTooLarge);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(read_file_of(::geteuid(), path("fifo")).error().code(), Code::kDenied);
+  std::filesystem::create_symlink("key", path("link"));
+  EXPECT_FALSE(read_file_of(::geteuid(), path("link")).ok());
+  std::filesystem::create_hard_link(path("key"), path("second"));
+  EXPECT_EQ(read_file_of(::geteuid(), path("second")).error().code(), Code::kDenied);
+  std::filesystem::remove(path("second"));
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ASSERT_EQ(::chown(path("key").c_str(), 1234, 1234), 0);
+  EXPECT_EQ(read_file_of(1234, path("key")).value(), "mine");
+  EXPECT_EQ(read_file_of(1235, path("key")).error().code(), Code::kDenied);
 }
 
 TEST_F(Files, OpenBeneathFollowsNoLinkAndStaysInside) {

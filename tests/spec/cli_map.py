@@ -35,6 +35,13 @@ def tries_again_when_the_sandbox_is_lost(world):
     assert line["attempts"] == 2 and line["stdout"] == "begun\n", line
 
 
+def does_not_repeat_what_is_refused(world):
+    done = world.run("map", "--json", "-w", "/no/such/folder", "true", stdin=b"a\n")
+    line = json.loads(done.stdout)
+    assert done.returncode == 1 and line["attempts"] == 1 and "lost" not in line["error"], (line, done.stderr)
+    assert b"lost" not in done.stderr, done.stderr
+
+
 def leaves_nothing_behind_when_it_is_interrupted(world):
     running = subprocess.Popen([ATOLL, "map", "sh", "-c", "sleep 60 # {}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=world.environment)
@@ -47,4 +54,4 @@ def leaves_nothing_behind_when_it_is_interrupted(world):
 
 
 TESTS = [gives_output_in_the_order_of_the_input, feeds_the_line_where_there_is_no_mark, tries_again_when_the_sandbox_is_lost,
-         leaves_nothing_behind_when_it_is_interrupted]
+         does_not_repeat_what_is_refused, leaves_nothing_behind_when_it_is_interrupted]

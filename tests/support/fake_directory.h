@@ -29,6 +29,7 @@ class FakeDirectory : public control::Directory {
   }
   Task<Result<control::RoutePtr>> wake(std::string sandbox) override {
     ++wakes;
+    while (slow) co_await async::yield();
     if (!wakeable) co_return make_error(Code::kUnavailable, "no room");
     auto route = std::make_shared<control::Route>(*routes.at(sandbox));
     route->state = model::State::kRunning;
@@ -57,6 +58,7 @@ class FakeDirectory : public control::Directory {
 
   std::map<std::string, control::RoutePtr> routes;
   bool wakeable = true;
+  bool slow = false;  // wakes end only when this is false again
   int wakes = 0;
   std::function<void(std::string_view, std::uint64_t)> gone;
 };

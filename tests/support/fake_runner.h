@@ -227,7 +227,9 @@ class FakeRunner {
   wire::SnapshotReply snapshot(const wire::Header& header, const wire::SnapshotRequest& request) {
     auto out = reply<wire::SnapshotReply>(header, wire::Type::kSnapshotReply);
     auto found = entries.find(request.sandbox.str());
-    if (found == entries.end()) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
+    bool meant = found != entries.end() &&
+                 (request.generation == 0 || request.generation == found->second.generation);
+    if (!meant) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
     if (out.status.ok == 0) return out;
     copies[request.snapshot.str()] = request.sandbox.str();
     if (request.memory == 1) with_memory.insert(request.snapshot.str());

@@ -162,6 +162,12 @@ Result<void> ensure_one_user(const std::string& user, const std::string& home, c
   return success();
 }
 
+// Control's user owns the folder that it lies in, and we are root.
+Result<std::string> read_first_key(const Config& config) {
+  const passwd* user = ::getpwnam(config.user.c_str());
+  return sys::read_file_of(user == nullptr ? 0 : user->pw_uid, config.data_dir + "/control/bootstrap.key");
+}
+
 }  // namespace
 
 Result<void> ensure_user(const Config& config, const Tell& tell) {
@@ -231,7 +237,7 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
 Result<Target> bootstrap_target(const Config& config) {
   Target target;
   target.api_url = target.sandbox_url = local_url(config);
-  TRY(std::string key, sys::read_file(config.data_dir + "/control/bootstrap.key"));
+  TRY(std::string key, read_first_key(config));
   target.api_key = Secret(std::string(trim(split(key, '\n').front())));
   target.ca_file = config.data_dir + "/control/tls/ca.pem";
   target.run_dir = config.run_dir;

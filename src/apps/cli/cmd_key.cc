@@ -33,9 +33,11 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
   co_return kExitOk;
 }
 
-Task<Result<int>> list(Session& session, const Globals& globals) {
+Task<Result<int>> list(Session& session, const Options& options, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/keys"));
+  std::string path = "/v1/keys";
+  if (!options.tenant.empty()) path += "?tenant=" + http::percent_encode(options.tenant);
+  CO_TRY(ApiReply reply, co_await api->call("GET", path));
   const json::value* keys = find_at(reply.body, "keys");
   if (keys == nullptr || !keys->is_array())
     co_return make_error(Code::kCorrupt, "GET /v1/keys: no keys in the answer");
@@ -86,10 +88,12 @@ void register_key(Commands& commands) {
       ->type_name("ROLE")
       ->check(CLI::IsMember({"member", "admin"}));
   create_app.add_option("--tenant", options->tenant, "for this tenant (default: your own)")->type_name("ID");
-  commands.add(&key, "list", "show the keys, without their text", "  atoll key list --json",
-               [](const Globals& globals) -> Result<int> {
-                 return Session().run([&](Session& s) { return list(s, globals); });
-               });
+  CLI::App& list_app =
+      commands.add(&key, "list", "show the keys, without their text", "  atoll key list --json",
+                   [options](const Globals& globals) -> Result<int> {
+                     return Session().run([&](Session& s) { return list(s, *options, globals); });
+                   });
+  list_app.add_option("--tenant", options->tenant, "of this tenant (default: your own)")->type_name("ID");
   CLI::App& revoke_app =
       commands.add(&key, "revoke", "end a key at once", "  atoll key revoke 3f0c…",
                    [options](const Globals& globals) -> Result<int> {

@@ -98,6 +98,11 @@ void keep_output(Run& run, std::string& where, std::string_view data) {
   where.append(data.substr(0, room));
 }
 
+// What the program's start was refused for is no loss of its sandbox: it would be refused again.
+bool is_refusal(const Error& error) {
+  return error.code() == Code::kInvalid || error.code() == Code::kDenied;
+}
+
 // The program in one sandbox. True when it has ended; false when the sandbox was lost.
 Task<Result<bool>> follow(Run& run, ProcessStream& process, const ProcessSpec& spec) {
   if (spec.open_stdin) {
@@ -109,9 +114,7 @@ Task<Result<bool>> follow(Run& run, ProcessStream& process, const ProcessSpec& s
   for (;;) {
     auto event = co_await process.next();
     if (!event.ok()) {
-      // What the program's start was refused for is no loss: it would be refused again.
-      if (event.error().code() == Code::kInvalid || event.error().code() == Code::kDenied)
-        co_return std::move(event).error();
+      if (is_refusal(event.error())) co_return std::move(event).error();
       co_return false;
     }
     if (event->kind == ProcessEvent::Kind::kStdout) keep_output(run, run.out, event->data);
@@ -128,6 +131,7 @@ Task<Result<bool>> follow(Run& run, ProcessStream& process, const ProcessSpec& s
 Task<Result<bool>> run_in(Map& map, Run& run, GuestClient& guest) {
   ProcessSpec spec = spec_for(map, run);
   auto process = co_await guest.start(spec);
+  if (!process.ok() && is_refusal(process.error())) co_return std::move(process).error();
   if (!process.ok() || map.signal != 0) co_return false;
   map.running.push_back(process->get());
   auto ended = co_await follow(run, **process, spec);

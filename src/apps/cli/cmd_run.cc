@@ -90,13 +90,15 @@ Task<> destroy(std::shared_ptr<ApiClient> api, std::string sandbox) {
                          killed.error().message(), format_duration(kLease)));
 }
 
-Task<> keep(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime) {
+Task<Result<void>> keep(std::shared_ptr<ApiClient> api, std::string sandbox, std::chrono::seconds lifetime) {
   auto set = co_await set_lifetime(api, sandbox, lifetime);
-  if (set.ok())
-    print_note(fmt::format("sandbox {} stays for {}; 'atoll shell {}' enters it", sandbox,
-                           format_duration(lifetime), sandbox));
-  else
-    print_note(fmt::format("sandbox {} could not be kept: {}", sandbox, set.error().message()));
+  if (!set.ok()) {
+    co_return std::move(set).error().context(
+        fmt::format("the command has run, but sandbox {} could not be kept", sandbox));
+  }
+  print_note(fmt::format("sandbox {} stays for {}; 'atoll shell {}' enters it", sandbox,
+                         format_duration(lifetime), sandbox));
+  co_return success();
 }
 
 Task<Result<int>> run(Session& session, Plan plan, std::string instance) {
@@ -112,10 +114,11 @@ Task<Result<int>> run(Session& session, Plan plan, std::string instance) {
   Result<int> status = kExitSignalBase + early_signal;
   if (early_signal == 0) status = co_await attach(guest, plan.attach);
   std::string id = guest->sandbox();
-  if (plan.keep && status.ok())
-    co_await keep(api, id, plan.lifetime);
-  else
+  if (plan.keep && status.ok()) {
+    CO_TRY_VOID(co_await keep(api, id, plan.lifetime));
+  } else {
     co_await destroy(api, id);
+  }
   co_return status;
 }
 
