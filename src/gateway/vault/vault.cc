@@ -254,6 +254,9 @@ Task<Result<Binding>> Vault::bind(std::string tenant, Binding binding) {
   binding.id = "bnd_" + random_base36(kIdLength);
   binding.tenant = tenant;
   binding.secret = entry->row.id;
+  if (binding.path_prefix.find(';') != std::string::npos)
+    co_return make_error(Code::kInvalid, "path: must have no ';', which some servers cut off")
+        .with_word("invalid_field");
   CO_TRY_VOID(check_ambiguity(*entry, binding));
   BindingRow row{binding.id, tenant, binding.secret, boost::json::serialize(write_binding(binding))};
   auto insert = [row](Connection& db) { return insert_binding(db, row); };

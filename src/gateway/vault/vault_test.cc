@@ -258,6 +258,14 @@ TEST_F(VaultTest, TokensOfAnOlderVersionAreForgotten) {
   EXPECT_TRUE(run_task(vault().load_tokens(now))->empty());
 }
 
+TEST_F(VaultTest, ABindingsPathHasNoParameters) {
+  ASSERT_TRUE(create("a", kValue, "t1", {{"type", "bearer"}}).ok());
+  auto rule = parse_binding({{"host", "api.example.com"}, {"path", "/a;b"}});  // as older ones may be
+  ASSERT_TRUE(rule.ok());
+  rule->secret = "a";
+  EXPECT_EQ(run_task(vault().bind("t1", *rule)).error().word(), "invalid_field");
+}
+
 TEST_F(VaultTest, ADamagedFileIsRefused) {
   ASSERT_TRUE(create("a").ok());
   reopen();
