@@ -448,7 +448,7 @@ Task<> HttpFlow::answer(Running& run) {
   }
   if (head->status == 401) reject_tokens(run);
   AnswerRules rules = answer_rules(run);
-  std::string coding(head->headers.find("content-encoding").value_or(""));
+  std::string coding = content_coding(head->headers);
   auto back = prepare_answer(std::move(*head), rules);
   if (!back) {
     run.upstream->close();
