@@ -176,14 +176,17 @@ Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credenti
   return Authorization{std::move(url), std::move(state)};
 }
 
-Task<Result<void>> Minter::finish_authorization(std::string state, std::string code) {
+Task<Result<void>> Minter::finish_authorization(CredentialPtr credential, std::string state,
+                                                std::string code) {
   drop_late_authorizations();
-  auto found = pending_.extract(state);
-  if (found.empty()) {
+  auto at = pending_.find(state);
+  // Somebody else's stays: whoever learns a state must not end it, or put an account in its place.
+  if (at == pending_.end() || at->second.credential->row.id != credential->row.id) {
     co_return make_error(Code::kNotFound, "no authorization with this state is under way; begin it again")
         .with_word("authorization_unknown");
   }
-  auto& pending = found.mapped();
+  Pending pending = std::move(at->second);
+  pending_.erase(at);
   auto request = ask_by_code(*pending.credential, code, pending.verifier.reveal());
   wipe(code);
   co_return co_await adopt(pending.credential, std::move(request));

@@ -51,8 +51,8 @@ class Minter {
     std::string state;
   };
   Result<Authorization> begin_authorization(CredentialPtr credential);
-  // kNotFound for a state that is not awaited (any more): each works once.
-  Task<Result<void>> finish_authorization(std::string state, std::string code);
+  // kNotFound for a state that is not awaited (any more) for this credential: each works once.
+  Task<Result<void>> finish_authorization(CredentialPtr credential, std::string state, std::string code);
 
   // Device: what a person does; then, every interval_s seconds, whether it was done.
   Task<Result<DeviceCode>> begin_device(CredentialPtr credential);
