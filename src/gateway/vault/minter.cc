@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/vault/minter.h"
 
+#include <algorithm>
+
 #include "async/detach.h"
 #include "base/random.h"
 
@@ -157,6 +159,12 @@ void Minter::drop_late_authorizations() {
   std::erase_if(devices_, late);
 }
 
+std::size_t Minter::authorizations(std::string_view tenant) const {
+  return static_cast<std::size_t>(std::count_if(pending_.begin(), pending_.end(), [tenant](const auto& one) {
+    return one.second.credential->row.tenant == tenant;
+  }));
+}
+
 Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credential) {
   const auto* kind = oauth(*credential);
   if (kind == nullptr || kind->grant != OAuthKind::Grant::kAuthorizationCode) {
@@ -165,9 +173,11 @@ Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credenti
         .with_word("credential_kind");
   }
   drop_late_authorizations();
-  if (pending_.size() >= kMaxAuthorizations) {
-    return make_error(Code::kExhausted, "{} authorizations are under way", kMaxAuthorizations);
-  }
+  if (authorizations(credential->row.tenant) >= kMaxAuthorizations)
+    return make_error(Code::kExhausted, "{} authorizations of the tenant are under way", kMaxAuthorizations);
+  if (pending_.size() >= kMaxAllAuthorizations)
+    return make_error(Code::kExhausted, "{} authorizations of all tenants are under way",
+                      kMaxAllAuthorizations);
   Secret verifier(random_hex(kVerifierBytes));
   auto state = random_hex(kStateBytes);
   auto url = authorize_url(*kind, state, verifier.reveal());

@@ -29,7 +29,8 @@ class Minter {
   static constexpr auto kPause = std::chrono::seconds(2);     // after an exchange that failed
   static constexpr auto kTrusted = std::chrono::seconds(60);  // a new token outlives refusals for this long
   static constexpr auto kAuthorizeWithin = std::chrono::minutes(10);
-  static constexpr std::size_t kMaxAuthorizations = 64;
+  static constexpr std::size_t kMaxAuthorizations = 64;       // of one tenant
+  static constexpr std::size_t kMaxAllAuthorizations = 4096;  // of all, far above what people do at once
 
   // `vault` must outlive this.
   Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock);
@@ -98,6 +99,7 @@ class Minter {
   Task<Result<void>> adopt(CredentialPtr credential, TokenRequest request);
   void note_failure(Slot& slot, Error error) const;
   void drop_late_authorizations();
+  std::size_t authorizations(std::string_view tenant) const;
 
   async::Executor executor_;
   Vault& vault_;

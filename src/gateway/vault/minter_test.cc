@@ -391,6 +391,17 @@ TEST_F(MinterTest, ADeviceIsAuthorizedByAPerson) {
   EXPECT_EQ(mint(credential), "access-1");
 }
 
+TEST_F(MinterTest, AuthorizationsAreBoundedByTenant) {
+  auto mine = credential({}, R"({"client_secret":"shh"})", "mine");
+  for (std::size_t i = 0; i < Minter::kMaxAuthorizations; ++i)
+    ASSERT_TRUE(minter_->begin_authorization(mine).ok());
+  EXPECT_EQ(minter_->begin_authorization(mine).error().code(), Code::kExhausted);
+  Credential theirs{mine->row, mine->config, Locked::copy_of(mine->secret.reveal())};
+  theirs.row.id = "sec_theirs";
+  theirs.row.tenant = "t2";
+  EXPECT_TRUE(minter_->begin_authorization(std::make_shared<const Credential>(std::move(theirs))).ok());
+}
+
 TEST_F(MinterTest, StoppingWaitsForAnExchange) {
   auto credential = this->credential();
   endpoint_.held = true;
