@@ -148,7 +148,7 @@ Refusal check_request_line(std::string_view text, const HeadLimits& limits) {
   if (version != "HTTP/1.1" && version != "HTTP/1.0")
     return refuse(505, "only HTTP/1.0 and HTTP/1.1 are understood here");
   auto method = line.substr(0, first);
-  if (!is_token(method) || method == "PRI") return refuse(400, "unknown request method");
+  if (!is_known_method(method)) return refuse(400, "unknown request method");
   auto target = line.substr(first + 1, last - first - 1);
   if (target.size() > limits.target_bytes) {
     return refuse(414, fmt::format("request target longer than {} bytes", limits.target_bytes));
@@ -229,6 +229,13 @@ std::variant<std::size_t, Refusal> HeadScanner::scan(std::string_view data) {
     return refuse(431, fmt::format("message head larger than {} bytes", limits_.head_bytes));
   }
   return std::size_t{0};
+}
+
+bool is_known_method(std::string_view method) {
+#define ATL_METHOD_NAME(number, name, text) std::string_view(#text),
+  constexpr std::string_view kKnown[] = {HTTP_METHOD_MAP(ATL_METHOD_NAME)};
+#undef ATL_METHOD_NAME
+  return method != "PRI" && std::find(std::begin(kKnown), std::end(kKnown), method) != std::end(kKnown);
 }
 
 std::variant<ParsedRequest, Refusal> parse_request_head(std::string_view text, const HeadLimits& limits) {

@@ -55,6 +55,8 @@ struct ParsedRequest {
 };
 // `text` is one whole head with its empty line.
 std::variant<ParsedRequest, Refusal> parse_request_head(std::string_view text, const HeadLimits& limits);
+// One that requests may have, in whichever version of the protocol. All of them are in upper case.
+bool is_known_method(std::string_view method);
 
 // The same for a response.
 struct ParsedResponse {

@@ -97,8 +97,7 @@ Task<boost::json::object> Daemon::describe(gateway::SandboxPtr sandbox, gateway:
 void Daemon::sandbox_changed(const std::string& id) {
   gateway::SandboxPtr now = registry_.find(id);
   // Kept connections were checked under rules that may be others now.
-  for (const std::string& key : now ? gateway::upstream_keys(*now) : std::vector<std::string>())
-    upstream_->forget(key);
+  upstream_->forget(id);
   if (!now) authorities_->forget(id);
   if (!now) rates_.forget(id);
   // Tokens of generations that are over, and of what rests or is gone.

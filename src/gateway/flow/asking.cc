@@ -11,20 +11,18 @@ namespace atl::gateway {
 
 using async::Task;
 
-namespace {
-
-// As it goes out, as far as the client decides that: without what Connection takes away on the way, and
-// without tokens of ours.
 http::RequestHead as_sent(const http::RequestHead& received) {
   http::RequestHead out = received;
   for (const std::string& option : connection_options(received.headers)) {
-    if (option != "upgrade") out.headers.remove(option);
+    if (option != "upgrade" && option != "te") out.headers.remove(option);
+  }
+  for (const auto& field : received.headers) {
+    bool kept = field.name == "connection" || field.name == "upgrade" || field.name == "te";
+    if (!kept && is_for_one_hop(field.name)) out.headers.remove(field.name);
   }
   token::remove_tokens(out.headers);
   return out;
 }
-
-}  // namespace
 
 Question question_about(const Inbound& in, bool secure, const http::Exchange& exchange,
                         const std::optional<HeldBody>& body, const policy::AskedBy& asked) {

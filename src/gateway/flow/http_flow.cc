@@ -41,7 +41,8 @@ Error not_running(std::string_view state) {
 
 // One request on its way, with everything that must be broken off when its sandbox may no longer send.
 struct HttpFlow::Running {
-  Running(http::Exchange& e, Inbound i) : exchange(e), in(std::move(i)) {}
+  Running(http::Exchange& e, Inbound i)
+      : exchange(e), in(std::move(i)), judged(as_sent(e.request()).headers) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
@@ -56,6 +57,7 @@ struct HttpFlow::Running {
 
   http::Exchange& exchange;
   Inbound in;
+  http::Headers judged;                             // what rules see
   http::RequestHead request;                        // as it goes out
   std::optional<HeldBody> body;                     // when it had to be read before
   std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before
@@ -203,7 +205,7 @@ policy::RequestFacts HttpFlow::facts_of(const Running& run) const {
   facts.method = request.method;
   facts.path = request.path();
   facts.query = request.query();
-  facts.headers = &request.headers;
+  facts.headers = &run.judged;
   facts.unix_seconds = parts_.clock.now().ms / 1000;
   facts.body_bytes = request.has_body ? request.content_length : std::optional<std::uint64_t>(0);
   if (run.body && !facts.body_bytes) facts.body_bytes = run.body->bytes.size();
@@ -448,7 +450,7 @@ Task<> HttpFlow::answer(Running& run) {
   }
   if (head->status == 401) reject_tokens(run);
   AnswerRules rules = answer_rules(run);
-  std::string coding(head->headers.find("content-encoding").value_or(""));
+  std::string coding = content_coding(head->headers);
   auto back = prepare_answer(std::move(*head), rules);
   if (!back) {
     run.upstream->close();

@@ -93,10 +93,4 @@ std::string upstream_key(const Sandbox& sandbox, std::string_view label) {
   return fmt::format("{}/{}{}{}", sandbox.id, sandbox.generation, label.empty() ? "" : "/", label);
 }
 
-std::vector<std::string> upstream_keys(const Sandbox& sandbox) {
-  std::vector<std::string> out{upstream_key(sandbox)};
-  for (const std::string& label : sandbox.labels) out.push_back(upstream_key(sandbox, label));
-  return out;
-}
-
 }  // namespace atl::gateway

@@ -72,10 +72,8 @@ bool runs_on(const SandboxPtr& now, const Sandbox& then);
 // same way, and the rules of today do not refuse it. `now` may be null.
 bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stream);
 
-// Under which the upstream side keeps connections of a sandbox.
+// Under which the upstream side keeps connections of a sandbox: its id, a slash and more (Upstream::forget).
 // One kept for a label is not used for what has another one, or none: its address was judged for that one.
 std::string upstream_key(const Sandbox& sandbox, std::string_view label = {});
-// All of these keys.
-std::vector<std::string> upstream_keys(const Sandbox& sandbox);
 
 }  // namespace atl::gateway

@@ -68,7 +68,10 @@ Task<> serve_dns_stream(Parts& parts, net::StreamPtr client, SandboxPtr sandbox,
     while (auto message = dns::first_framed(received)) {
       std::string question(*message);
       received.erase(0, question.size() + dns::kFrameHead);
-      std::string answer = co_await answer_question(parts, sandbox, label, std::move(question));
+      // By the rules of now: a stream may be older than they are.
+      SandboxPtr now = parts.registry.find(sandbox->id);
+      if (!runs_on(now, *sandbox)) co_return;
+      std::string answer = co_await answer_question(parts, std::move(now), label, std::move(question));
       if (answer.empty()) co_return;
       std::string framed = dns::frame(answer);
       if (!(co_await client->write_all(framed)).ok()) co_return;

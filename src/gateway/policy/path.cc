@@ -71,6 +71,8 @@ RequestPath read_path(std::string_view raw) {
   out.segments.reserve(parts.size());
   out.text.reserve(raw.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].find(';') != std::string_view::npos)
+      return doubt("it holds a parameter, which some servers cut off");
     if (parts[i].empty() && i + 1 < parts.size()) return doubt("it holds an empty segment");
     auto decoded = http::percent_decode(parts[i]);
     if (!decoded) return doubt("it holds a bad escape");

@@ -11,9 +11,9 @@
 
 namespace atl::gateway::policy {
 
-// A path of which two servers could think differently is in doubt: dot segments, empty segments, backslashes,
-// encoded slashes, control characters, double encoding, bytes that are no UTF-8, bad escapes. Rules do not
-// judge such a path unless they say that they take it as it is spelled.
+// A path of which two servers could think differently is in doubt: dot segments, empty segments,
+// parameters (";x"), backslashes, encoded slashes, control characters, double encoding, bytes that are no
+// UTF-8, bad escapes. Rules do not judge such a path unless they say that they take it as it is spelled.
 struct RequestPath {
   std::string raw;                    // as received
   std::vector<std::string> segments;  // decoded; "/a/" is {"a", ""}, "/" is {""}; empty when in doubt

@@ -18,7 +18,7 @@ TEST(RequestPath, IsDecodedOnce) {
   EXPECT_EQ(read_path("/a/").segments, (std::vector<std::string>{"a", ""}));
   EXPECT_EQ(read_path("/").segments, std::vector<std::string>{""});
   EXPECT_EQ(read_path("/100%25").text, "/100%");
-  EXPECT_EQ(read_path("/a;v=1").text, "/a;v=1");
+  EXPECT_EQ(read_path("/a%3Bv=1").text, "/a;v=1");
   EXPECT_TRUE(read_path("*").clear());
 }
 
@@ -38,6 +38,8 @@ TEST(RequestPath, SpellingsThatServersReadDifferentlyAreInDoubt) {
                            "/a//b",
                            "/a//",
                            "/pub/..;/admin",
+                           "/admin;a=b/users",
+                           "/admin;",
                            "/a/.;x=1/b",
                            "/%252e%252e/admin",
                            "/a%25%32%66b",

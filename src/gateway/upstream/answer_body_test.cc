@@ -237,5 +237,13 @@ TEST(AnswerBody, EventsPassAsTheyCome) {
   });
 }
 
+TEST(AnswerBody, CodingsInSeveralFieldsAreOneList) {
+  http::Headers headers{{"content-encoding", "identity"}, {"x", "y"}, {"content-encoding", "gzip"}};
+  EXPECT_EQ(content_coding(headers), "identity, gzip");
+  EXPECT_EQ(make_decoder(content_coding(headers)).error().code(), Code::kUnsupported);
+  EXPECT_EQ(content_coding({{"content-encoding", "gzip"}}), "gzip");
+  EXPECT_EQ(content_coding({}), "");
+}
+
 }  // namespace
 }  // namespace atl::gateway

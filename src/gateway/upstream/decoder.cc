@@ -169,6 +169,14 @@ Result<std::size_t> Decoder::read(std::span<char> out) {
   return count;
 }
 
+std::string content_coding(const http::Headers& answer) {
+  std::string out;
+  for (const auto& field : answer) {
+    if (field.name == "content-encoding") out.append(out.empty() ? "" : ", ").append(field.value);
+  }
+  return out;
+}
+
 Result<std::unique_ptr<Decoder>> make_decoder(std::string_view coding) {
   auto name = to_lower(trim(coding));
   if (name.empty() || name == "identity") return std::unique_ptr<Decoder>();

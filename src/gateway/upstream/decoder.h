@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "http/message.h"
 
 namespace atl::gateway {
 
@@ -33,7 +34,10 @@ class Decoder {
   std::uint64_t total_ = 0;
 };
 
-// `coding` is the value of Content-Encoding. Null for none ("identity" or empty); kUnsupported for a list or
+// What all Content-Encoding fields of an answer say, as one list.
+std::string content_coding(const http::Headers& answer);
+
+// `coding` is as of content_coding(). Null for none ("identity" or empty); kUnsupported for a list or
 // one that is unknown.
 Result<std::unique_ptr<Decoder>> make_decoder(std::string_view coding);
 

@@ -123,7 +123,9 @@ Result<http::RequestHead> prepare_request(const http::RequestHead& received, con
         "method_refused",
         fmt::format("{} would show the request as it left, with what was put into it", received.method));
   }
-  if (!rules.as_spelled && is_ambiguous_path(received.path()))
+  // Some servers cut parameters off before they look whose path it is: "/admin;x/users".
+  bool ambiguous = is_ambiguous_path(received.path()) || received.path().find(';') != std::string_view::npos;
+  if (!rules.as_spelled && ambiguous)
     return refuse("path_refused", "the path is one that servers read in different ways");
   auto options = connection_options(received.headers);
   TRY_VOID(check_connection(options, rules.injected));

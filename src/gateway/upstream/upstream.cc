@@ -193,8 +193,12 @@ Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start(Route route,
   co_return std::make_unique<BoundedExchange>(std::move(*exchange), limits, std::move(repeat));
 }
 
-void Upstream::forget(const std::string& sandbox) {
-  auto prefix = sandbox + kEnd;
+void Upstream::forget(const std::string& id) {
+  forget_from(id + kEnd);
+  forget_from(id + '/');
+}
+
+void Upstream::forget_from(const std::string& prefix) {
   auto at = origins_.lower_bound(prefix);
   while (at != origins_.end() && at->first.starts_with(prefix)) {
     at->second->http1->close_idle();

@@ -37,8 +37,9 @@ class Upstream {
   // A new raw connection, with TLS when the route says so: for tunnels and streams that are not HTTP.
   Task<Result<net::StreamPtr>> connect(Route route);
 
-  // Closes the idle connections of a sandbox (Route::sandbox); those in use end with their exchange.
-  void forget(const std::string& sandbox);
+  // Closes the idle connections of a sandbox, where Route::sandbox is its id or begins with that and a slash;
+  // those in use end with their exchange.
+  void forget(const std::string& id);
   std::size_t origins() const { return origins_.size(); }
   // Ends everything; await it before destroying.
   Task<> shut_down();
@@ -48,6 +49,7 @@ class Upstream {
   using OriginPtr = std::shared_ptr<Origin>;
 
   OriginPtr origin_of(const Route& route);
+  void forget_from(const std::string& prefix);
   void make_room(const std::string& sandbox);
   Task<Result<std::unique_ptr<http::ClientExchange>>> start_once(OriginPtr origin, http::RequestHead request);
   Task<Result<void>> settle_protocol(OriginPtr origin);

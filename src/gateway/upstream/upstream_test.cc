@@ -97,6 +97,20 @@ TEST(Upstream, AForgottenSandboxHasNoConnectionsLeft) {
   EXPECT_EQ(server.connections, 3);
 }
 
+TEST(Upstream, ASandboxIsForgottenInAllItsGenerationsAndLabels) {
+  World world;
+  TestServer server(world.scope, world.loop.get_executor(), Kind::kPlain, answer_version);
+  world.run([&](World& w) -> Task<> {
+    for (const char* key : {"a/1", "a/2", "a/2/label", "a", "ab/1", "b/1"}) {
+      auto route = w.route(server.port, key);
+      route.tls = false;
+      EXPECT_TRUE((co_await ask(w.upstream, route, request())).ok());
+    }
+    w.upstream.forget("a");
+    EXPECT_EQ(w.upstream.origins(), 2u);
+  });
+}
+
 TEST(Upstream, OriginsAreBoundedPerSandbox) {
   World world;
   TestServer server(world.scope, world.loop.get_executor(), Kind::kPlain, answer_version);

@@ -25,21 +25,6 @@ bool holds(const Texts& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Servers agree on what this path means.
-bool is_plain(std::string_view path) {
-  if (!path.starts_with('/') || path.find("//") != path.npos || path.find('\\') != path.npos) return false;
-  auto lower = to_lower(path);
-  for (auto escape : {"%2f", "%5c", "%2e", "%00"}) {
-    if (lower.find(escape) != lower.npos) return false;
-  }
-  for (auto segment : split(path, '/')) {
-    // Some servers cut a parameter off before they look: "/..;/admin".
-    auto name = segment.substr(0, segment.find(';'));
-    if (name == "." || name == "..") return false;
-  }
-  return true;
-}
-
 bool sandbox_matches(const Binding& binding, const BindingRequest& request) {
   return is_for(binding, request.tenant, request.sandbox, request.template_id);
 }
@@ -93,9 +78,24 @@ Places read_places(Fields& fields) {
 
 }  // namespace
 
+bool is_plain_path(std::string_view path) {
+  if (!path.starts_with('/') || path.find("//") != path.npos || path.find('\\') != path.npos) return false;
+  auto lower = to_lower(path);
+  for (auto escape : {"%2f", "%5c", "%2e", "%00"}) {
+    if (lower.find(escape) != lower.npos) return false;
+  }
+  for (auto segment : split(path, '/')) {
+    // Some servers cut a parameter off before they look: "/..;/admin".
+    auto name = segment.substr(0, segment.find(';'));
+    if (name == "." || name == "..") return false;
+  }
+  return true;
+}
+
 bool path_is_within(std::string_view path, std::string_view prefix) {
   if (prefix == "/") return true;
-  if (!is_plain(path) || !path.starts_with(prefix)) return false;
+  bool parameters = path.find(';') != path.npos;  // some servers cut them off
+  if (parameters || !is_plain_path(path) || !path.starts_with(prefix)) return false;
   return prefix.ends_with('/') || path.size() == prefix.size() || path[prefix.size()] == '/';
 }
 
@@ -114,7 +114,7 @@ Result<Binding> parse_binding(const json::object& text) {
   Binding out{.host = *pattern};
   out.port = static_cast<std::uint16_t>(fields.integer("port", 1, kMaxPort).value_or(out.port));
   out.path_prefix = fields.text("path", kMaxText).value_or(out.path_prefix);
-  if (!is_plain(out.path_prefix))
+  if (!is_plain_path(out.path_prefix))
     fields.refuse("path", "must begin with a slash and have no '..', '//' or escapes of them");
   out.methods = fields.texts("methods", kMaxItems).value_or(Texts());
   for (auto& method : out.methods) {

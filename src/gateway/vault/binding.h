@@ -48,8 +48,12 @@ struct Binding {
 Result<Binding> parse_binding(const boost::json::object& text);
 boost::json::object write_binding(const Binding& binding);
 
+// True when nothing in `path` leads elsewhere: no dot segments, "//", backslashes or escapes of them.
+// It may have parameters (";x").
+bool is_plain_path(std::string_view path);
+
 // True when `path` (percent-encoded, without a query) is `prefix` or below it, by whole segments, for every
-// server. A path that servers read in different ways ("..", "%2f", "//", a backslash) is only below "/".
+// server. A path that servers read in different ways ("..", "%2f", "//", ";", a backslash) is only below "/".
 bool path_is_within(std::string_view path, std::string_view prefix);
 
 // What a binding is chosen by. `host` and `port` are those of the one authority of the request: the one that

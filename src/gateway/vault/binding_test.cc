@@ -66,7 +66,7 @@ TEST(Binding, HostileInput_PathsThatServersReadDifferentlyMatchNoPath) {
   std::vector<Binding> all{binding({{"host", "api.example.com"}, {"path", "/pub"}}, "a")};
   for (auto path :
        {"/pub/../admin", "/pub/%2e%2e/admin", "/pub/%2E./admin", "/pub\\..\\admin", "/pub%2f..%2fadmin",
-        "/pub//admin", "/pub/..;/admin", "/pub/.", "//pub", "pub", "/pub/%5cadmin"}) {
+        "/pub//admin", "/pub/..;/admin", "/pub/.", "/pub/a;b", "/pub;a/b", "//pub", "pub", "/pub/%5cadmin"}) {
     EXPECT_EQ(found(all, {.path = path}), "") << path;
   }
   EXPECT_EQ(found(all, {.path = "/pub/a.b/..c/%20x"}), "a");

@@ -223,7 +223,7 @@ Task<Result<HttpApi::Reply>> HttpApi::finish_authorization(Call call) {
   Reply reply;
   reply.body["done"] = true;
   if (state) {
-    CO_TRY_VOID(co_await minter_.finish_authorization(*state, code.value_or("")));
+    CO_TRY_VOID(co_await minter_.finish_authorization(credential, *state, code.value_or("")));
     co_return reply;
   }
   CO_TRY(auto where, co_await minter_.poll_device(credential));

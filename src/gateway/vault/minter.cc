@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/vault/minter.h"
 
+#include <algorithm>
+
 #include "async/detach.h"
 #include "base/random.h"
 
@@ -157,6 +159,12 @@ void Minter::drop_late_authorizations() {
   std::erase_if(devices_, late);
 }
 
+std::size_t Minter::authorizations(std::string_view tenant) const {
+  return static_cast<std::size_t>(std::count_if(pending_.begin(), pending_.end(), [tenant](const auto& one) {
+    return one.second.credential->row.tenant == tenant;
+  }));
+}
+
 Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credential) {
   const auto* kind = oauth(*credential);
   if (kind == nullptr || kind->grant != OAuthKind::Grant::kAuthorizationCode) {
@@ -165,9 +173,11 @@ Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credenti
         .with_word("credential_kind");
   }
   drop_late_authorizations();
-  if (pending_.size() >= kMaxAuthorizations) {
-    return make_error(Code::kExhausted, "{} authorizations are under way", kMaxAuthorizations);
-  }
+  if (authorizations(credential->row.tenant) >= kMaxAuthorizations)
+    return make_error(Code::kExhausted, "{} authorizations of the tenant are under way", kMaxAuthorizations);
+  if (pending_.size() >= kMaxAllAuthorizations)
+    return make_error(Code::kExhausted, "{} authorizations of all tenants are under way",
+                      kMaxAllAuthorizations);
   Secret verifier(random_hex(kVerifierBytes));
   auto state = random_hex(kStateBytes);
   auto url = authorize_url(*kind, state, verifier.reveal());
@@ -176,14 +186,17 @@ Result<Minter::Authorization> Minter::begin_authorization(CredentialPtr credenti
   return Authorization{std::move(url), std::move(state)};
 }
 
-Task<Result<void>> Minter::finish_authorization(std::string state, std::string code) {
+Task<Result<void>> Minter::finish_authorization(CredentialPtr credential, std::string state,
+                                                std::string code) {
   drop_late_authorizations();
-  auto found = pending_.extract(state);
-  if (found.empty()) {
+  auto at = pending_.find(state);
+  // Somebody else's stays: whoever learns a state must not end it, or put an account in its place.
+  if (at == pending_.end() || at->second.credential->row.id != credential->row.id) {
     co_return make_error(Code::kNotFound, "no authorization with this state is under way; begin it again")
         .with_word("authorization_unknown");
   }
-  auto& pending = found.mapped();
+  Pending pending = std::move(at->second);
+  pending_.erase(at);
   auto request = ask_by_code(*pending.credential, code, pending.verifier.reveal());
   wipe(code);
   co_return co_await adopt(pending.credential, std::move(request));

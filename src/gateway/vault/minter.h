@@ -29,7 +29,8 @@ class Minter {
   static constexpr auto kPause = std::chrono::seconds(2);     // after an exchange that failed
   static constexpr auto kTrusted = std::chrono::seconds(60);  // a new token outlives refusals for this long
   static constexpr auto kAuthorizeWithin = std::chrono::minutes(10);
-  static constexpr std::size_t kMaxAuthorizations = 64;
+  static constexpr std::size_t kMaxAuthorizations = 64;       // of one tenant
+  static constexpr std::size_t kMaxAllAuthorizations = 4096;  // of all, far above what people do at once
 
   // `vault` must outlive this.
   Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock);
@@ -51,8 +52,8 @@ class Minter {
     std::string state;
   };
   Result<Authorization> begin_authorization(CredentialPtr credential);
-  // kNotFound for a state that is not awaited (any more): each works once.
-  Task<Result<void>> finish_authorization(std::string state, std::string code);
+  // kNotFound for a state that is not awaited (any more) for this credential: each works once.
+  Task<Result<void>> finish_authorization(CredentialPtr credential, std::string state, std::string code);
 
   // Device: what a person does; then, every interval_s seconds, whether it was done.
   Task<Result<DeviceCode>> begin_device(CredentialPtr credential);
@@ -98,6 +99,7 @@ class Minter {
   Task<Result<void>> adopt(CredentialPtr credential, TokenRequest request);
   void note_failure(Slot& slot, Error error) const;
   void drop_late_authorizations();
+  std::size_t authorizations(std::string_view tenant) const;
 
   async::Executor executor_;
   Vault& vault_;

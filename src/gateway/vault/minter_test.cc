@@ -332,8 +332,8 @@ TEST_F(MinterTest, AnAuthorizationGoesThroughTheBrowserOnce) {
   EXPECT_NE(begun->url.find("resource=https%3A%2F%2Fmcp.example%2F"), begun->url.npos);
   EXPECT_NE(begun->url.find("state=" + begun->state), begun->url.npos);
 
-  EXPECT_FALSE(run(minter_->finish_authorization("another state", "code")).ok());
-  ASSERT_TRUE(run(minter_->finish_authorization(begun->state, "the-code")).ok());
+  EXPECT_FALSE(run(minter_->finish_authorization(credential, "another state", "code")).ok());
+  ASSERT_TRUE(run(minter_->finish_authorization(credential, begun->state, "the-code")).ok());
   const auto& body = endpoint_.requests.back();
   EXPECT_NE(body.find("code=the-code"), body.npos);
   EXPECT_NE(body.find("resource=https%3A%2F%2Fmcp.example%2F"), body.npos);
@@ -341,7 +341,7 @@ TEST_F(MinterTest, AnAuthorizationGoesThroughTheBrowserOnce) {
   auto at = body.find("code_verifier=") + 14;
   auto verifier = body.substr(at, body.find('&', at) - at);
   EXPECT_NE(begun->url.find("code_challenge=" + base64url_encode(sha256(verifier))), begun->url.npos);
-  EXPECT_EQ(run(minter_->finish_authorization(begun->state, "the-code")).error().word(),
+  EXPECT_EQ(run(minter_->finish_authorization(credential, begun->state, "the-code")).error().word(),
             "authorization_unknown");
   EXPECT_EQ(mint(credential), "access-1");
   restart();
@@ -349,11 +349,25 @@ TEST_F(MinterTest, AnAuthorizationGoesThroughTheBrowserOnce) {
 }
 
 TEST_F(MinterTest, AnAuthorizationThatComesLateIsRefused) {
-  auto begun = minter_->begin_authorization(credential());
+  auto credential = this->credential();
+  auto begun = minter_->begin_authorization(credential);
   ASSERT_TRUE(begun.ok());
   clock_.advance(Minter::kAuthorizeWithin + std::chrono::seconds(1));
-  EXPECT_EQ(run(minter_->finish_authorization(begun->state, "c")).error().word(), "authorization_unknown");
+  EXPECT_EQ(run(minter_->finish_authorization(credential, begun->state, "c")).error().word(),
+            "authorization_unknown");
   EXPECT_TRUE(endpoint_.requests.empty());
+}
+
+TEST_F(MinterTest, AnAuthorizationIsFinishedForItsCredentialOnly) {
+  auto mine = credential({}, R"({"client_secret":"shh"})", "mine");
+  auto other = credential({}, R"({"client_secret":"shh"})", "other");
+  auto begun = minter_->begin_authorization(mine);
+  ASSERT_TRUE(begun.ok());
+  EXPECT_EQ(run(minter_->finish_authorization(other, begun->state, "the-code")).error().word(),
+            "authorization_unknown");
+  EXPECT_TRUE(endpoint_.requests.empty());
+  EXPECT_EQ(mint(mine), "authorization_needed");
+  EXPECT_TRUE(run(minter_->finish_authorization(mine, begun->state, "the-code")).ok());
 }
 
 TEST_F(MinterTest, ADeviceIsAuthorizedByAPerson) {
@@ -375,6 +389,17 @@ TEST_F(MinterTest, ADeviceIsAuthorizedByAPerson) {
   EXPECT_EQ(*run(minter_->poll_device(credential)), Minter::DeviceState::kDone);
   EXPECT_EQ(endpoint_.urls.back(), "https://auth.example/token");
   EXPECT_EQ(mint(credential), "access-1");
+}
+
+TEST_F(MinterTest, AuthorizationsAreBoundedByTenant) {
+  auto mine = credential({}, R"({"client_secret":"shh"})", "mine");
+  for (std::size_t i = 0; i < Minter::kMaxAuthorizations; ++i)
+    ASSERT_TRUE(minter_->begin_authorization(mine).ok());
+  EXPECT_EQ(minter_->begin_authorization(mine).error().code(), Code::kExhausted);
+  Credential theirs{mine->row, mine->config, Locked::copy_of(mine->secret.reveal())};
+  theirs.row.id = "sec_theirs";
+  theirs.row.tenant = "t2";
+  EXPECT_TRUE(minter_->begin_authorization(std::make_shared<const Credential>(std::move(theirs))).ok());
 }
 
 TEST_F(MinterTest, StoppingWaitsForAnExchange) {

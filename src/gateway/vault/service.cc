@@ -26,8 +26,7 @@ bool read_url(Service& out) {
   out.authority = std::move(*authority);
   out.base = rest.substr(slash);
   // The path must mean the same to every server, and have no query behind it.
-  return out.base.empty() ||
-         (path_is_within(out.base, out.base) && out.base.find_first_of("?# ") == out.base.npos);
+  return out.base.empty() || (is_plain_path(out.base) && out.base.find_first_of("?# ") == out.base.npos);
 }
 
 }  // namespace

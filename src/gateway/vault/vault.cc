@@ -246,18 +246,34 @@ Result<void> Vault::check_ambiguity(const Entry& entry, const Binding& binding) 
   return success();
 }
 
+Result<void> Vault::check_room(std::string_view tenant) const {
+  auto own = std::count_if(bindings_.begin(), bindings_.end(),
+                           [tenant](const Binding& binding) { return binding.tenant == tenant; }) +
+             std::count(arriving_.begin(), arriving_.end(), tenant);
+  if (static_cast<std::size_t>(own) >= kMaxBindings)
+    return make_error(Code::kExhausted, "a tenant may have {} bindings", kMaxBindings);
+  if (bindings_.size() + arriving_.size() >= kMaxAllBindings)
+    return make_error(Code::kExhausted, "all tenants together may have {} bindings", kMaxAllBindings);
+  return success();
+}
+
 Task<Result<Binding>> Vault::bind(std::string tenant, Binding binding) {
   const auto* entry = find(tenant, binding.secret);
   if (entry == nullptr) co_return not_found(binding.secret);
-  if (bindings_.size() >= kMaxBindings)
-    co_return make_error(Code::kExhausted, "there may be {} bindings", kMaxBindings);
+  CO_TRY_VOID(check_room(tenant));
   binding.id = "bnd_" + random_base36(kIdLength);
   binding.tenant = tenant;
   binding.secret = entry->row.id;
+  if (binding.path_prefix.find(';') != std::string::npos)
+    co_return make_error(Code::kInvalid, "path: must have no ';', which some servers cut off")
+        .with_word("invalid_field");
   CO_TRY_VOID(check_ambiguity(*entry, binding));
   BindingRow row{binding.id, tenant, binding.secret, boost::json::serialize(write_binding(binding))};
   auto insert = [row](Connection& db) { return insert_binding(db, row); };
-  CO_TRY_VOID(co_await db_->run(insert));
+  arriving_.push_back(tenant);
+  auto done = co_await db_->run(insert);
+  arriving_.erase(std::find(arriving_.begin(), arriving_.end(), tenant));
+  CO_TRY_VOID(std::move(done));
   bindings_.push_back(binding);
   co_return binding;
 }

@@ -41,9 +41,10 @@ struct NewSecret {
 class Vault {
  public:
   static constexpr std::size_t kMaxValue = 64 * 1024;
-  static constexpr std::size_t kMaxSecrets = 1000;  // of one tenant
-  static constexpr std::size_t kMaxBindings = 1000;
-  static constexpr std::size_t kMaxServices = 1000;  // of one tenant
+  static constexpr std::size_t kMaxSecrets = 1000;        // of one tenant
+  static constexpr std::size_t kMaxBindings = 1000;       // of one tenant
+  static constexpr std::size_t kMaxAllBindings = 50'000;  // each request looks at all of them
+  static constexpr std::size_t kMaxServices = 1000;       // of one tenant
 
   // Opens or makes `path` with the master key `key`. Blocking. A key that does not open it: kDenied, word
   // "vault_wrong_key", and the message tells both keys' fingerprints. kCorrupt when the file is damaged.
@@ -101,6 +102,7 @@ class Vault {
   const Entry* find(std::string_view tenant, std::string_view id_or_name) const;
   Error not_found(std::string_view name) const;
   std::size_t count(std::string_view tenant) const;
+  Result<void> check_room(std::string_view tenant) const;
 
   std::unique_ptr<store::Database> db_;
   const Clock& clock_;
@@ -109,6 +111,7 @@ class Vault {
   std::unordered_map<std::string, Entry> entries_;    // by id
   std::unordered_map<std::string, std::string> ids_;  // by "tenant\nname"
   std::vector<Binding> bindings_;
+  std::vector<std::string> arriving_;        // tenants of bindings that are on their way to the disk
   std::map<std::string, Service> services_;  // by "tenant\nname"
 };
 

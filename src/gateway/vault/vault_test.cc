@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -245,6 +246,27 @@ TEST_F(VaultTest, ARemovedSecretIsGoneWithItsBindings) {
   EXPECT_FALSE(vault().use("t1", "a").ok());
 }
 
+Task<> bind_all(Vault& vault, Binding rule, std::vector<Result<Binding>>& out) {
+  out.push_back(co_await vault.bind("t1", std::move(rule)));
+}
+
+TEST_F(VaultTest, BindingsAreBoundedByTenantAlsoWhenTheyComeAtOnce) {
+  ASSERT_TRUE(create("a", kValue, "t1", {{"type", "bearer"}}).ok());
+  ASSERT_TRUE(create("b", kValue, "t2", {{"type", "bearer"}}).ok());
+  auto rule = parse_binding({{"host", "api.example.com"}}).value();
+  rule.secret = "a";
+  std::vector<Result<Binding>> done;
+  asio::io_context loop;
+  for (std::size_t i = 0; i < Vault::kMaxBindings + 5; ++i)
+    asio::co_spawn(loop, bind_all(vault(), rule, done), asio::detached);
+  loop.run();
+  auto refused = std::count_if(done.begin(), done.end(), [](const auto& one) { return !one.ok(); });
+  EXPECT_EQ(refused, 5);
+  EXPECT_EQ(vault().bindings().size(), Vault::kMaxBindings);
+  rule.secret = "b";
+  EXPECT_TRUE(run_task(vault().bind("t2", rule)).ok());
+}
+
 TEST_F(VaultTest, TokensOfAnOlderVersionAreForgotten) {
   ASSERT_TRUE(create("a").ok());
   auto old = *vault().use("t1", "a");
@@ -256,6 +278,14 @@ TEST_F(VaultTest, TokensOfAnOlderVersionAreForgotten) {
   ASSERT_TRUE(
       run_task(vault().save_tokens(old, Locked::copy_of("late"))).ok());  // an exchange that was under way
   EXPECT_TRUE(run_task(vault().load_tokens(now))->empty());
+}
+
+TEST_F(VaultTest, ABindingsPathHasNoParameters) {
+  ASSERT_TRUE(create("a", kValue, "t1", {{"type", "bearer"}}).ok());
+  auto rule = parse_binding({{"host", "api.example.com"}, {"path", "/a;b"}});  // as older ones may be
+  ASSERT_TRUE(rule.ok());
+  rule->secret = "a";
+  EXPECT_EQ(run_task(vault().bind("t1", *rule)).error().word(), "invalid_field");
 }
 
 TEST_F(VaultTest, ADamagedFileIsRefused) {

@@ -145,6 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
                       BadHead{"RelativePath", replaced(":path", "a"), kReset},
                       BadHead{"UserinfoInAuthority", replaced(":authority", "a@x"), kResetOr400},
                       BadHead{"SpaceInPath", replaced(":path", "/a b"), kReset},
+                      BadHead{"MethodInLowerCase", replaced(":method", "delete"), 400},
+                      BadHead{"MethodThatNobodyKnows", replaced(":method", "PURGEALL"), 400},
                       BadHead{"TooManyFields", many(30), 431},
                       BadHead{"HeadTooLarge", with("a", std::string(5'000, 'x')), 431},
                       BadHead{"HeadFarTooLarge", with("a", std::string(30'000, 'x')), kReset},

@@ -5,6 +5,7 @@
 #include "http/h2/request_fields.h"
 
 #include "base/text.h"
+#include "http/head_parser.h"
 #include "http/syntax.h"
 
 namespace atl::http {
@@ -52,7 +53,7 @@ void finish_request_head(H2Stream& stream, const ServerLimits&) {
     if (!is_token(field.name) || !is_field_value(trim(field.value)))
       return refuse(stream, 400, "malformed header field");
   }
-  if (!is_token(head.method)) return refuse(stream, 400, "unknown request method");
+  if (!is_known_method(head.method)) return refuse(stream, 400, "unknown request method");
   // Clients may split the cookies into several fields to compress them better; they are one list (RFC 9113
   // §8.2.3).
   if (head.headers.count("cookie") > 1) {
