@@ -24,6 +24,7 @@ using Verdict = policy::RequestDecision::Verdict;
 
 constexpr std::uint16_t kHttpPort = 80;
 constexpr std::uint16_t kHttpsPort = 443;
+constexpr int kMostGatherings = 3;  // of what may change while it is gathered
 
 // As Host has it: without the port that belongs to the scheme.
 std::string host_text(const Authority& authority, bool secure) {
@@ -35,6 +36,19 @@ Error not_running(std::string_view state) {
   return make_error(Code::kConflict, "the sandbox is {}: nothing new goes out", state)
       .with_word("not_running")
       .with_hint("ask again when it runs");
+}
+
+// Of a decision that does not let a request through.
+Error denial(const policy::RequestDecision& decision) {
+  policy::Refusal refusal = decision.refusal;
+  if (decision.verdict == Verdict::kAsk)
+    refusal = {decision.asked->rule, "a person must approve this request by now", "send it again"};
+  return make_error(Code::kDenied, "{}", refusal.reason).with_word(refusal.rule).with_hint(refusal.hint);
+}
+
+bool is_hashed(const std::vector<vault::CredentialPtr>& credentials, const http::RequestHead& named) {
+  return std::any_of(credentials.begin(), credentials.end(),
+                     [&](const auto& one) { return vault::needs_body_hash(*one, named); });
 }
 
 }  // namespace
@@ -59,6 +73,8 @@ struct HttpFlow::Running {
   http::RequestHead request;                        // as it goes out
   std::optional<HeldBody> body;                     // when it had to be read before
   std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before
+  policy::RequestDecision decision;                 // by which the head was made
+  Ingredients ingredients;
   SendRules sending;
   Injection injection;
   std::unique_ptr<http::ClientExchange> upstream;
@@ -67,7 +83,6 @@ struct HttpFlow::Running {
   net::Stream* raw_server = nullptr;
   bool answered = false;
   bool was_cut = false;
-  Placeholders placeholders;
   async::Event* held = nullptr;     // while it waits for a person
   Approvals::RowPtr grant;          // of a person, where one was asked
   std::optional<Error> unsendable;  // why the body could not be sent
@@ -105,7 +120,9 @@ Task<> HttpFlow::refuse(Running& run, const Error& error) {
   int status = ours ? refusal_status(error) : upstream_status(error);
   if (error.word() == "misdirected") status = 421;
   if (error.word() == "not_running") status = 423;
-  if (error.code() == Code::kExhausted) status = 503;  // clients try that again
+  // Clients try those again.
+  if (error.code() == Code::kExhausted || error.word() == "credential_changed") status = 503;
+  if (error.word() == "body_too_slow") status = 408;
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
   bool denied = error.code() == Code::kDenied || error.code() == Code::kUnauthenticated;
   if (denied || error.word() == "body_memory")
@@ -180,7 +197,7 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
     (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
     co_return;
   }
-  auto prepared = co_await prepare(run, *decision);
+  auto prepared = co_await prepare(run, *std::move(decision));
   if (!prepared) {
     co_await refuse(run, prepared.error());
     co_return;
@@ -350,62 +367,115 @@ Task<> HttpFlow::refuse_asked(Running& run, const Approval& approval) {
   (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
 }
 
-// Before the head is made, where the head depends on it.
-Task<Result<void>> HttpFlow::read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
-                                       const http::RequestHead& named, std::string& digest) {
-  bool hashed = std::any_of(credentials.begin(), credentials.end(),
-                            [&](const auto& one) { return vault::needs_body_hash(*one, named); });
-  bool searched = named.has_body && run.placeholders.searches_body();
-  bool collected = searched && named.content_length && *named.content_length <= kMaxCollectedBody;
-  if (!run.body && (hashed || collected)) {
+http::RequestHead HttpFlow::named(const Running& run) const {
+  http::RequestHead out = run.exchange.request();
+  out.authority = host_text(run.in.dialled, origin_.secure);
+  return out;
+}
+
+Result<void> HttpFlow::check_length(Running& run, const policy::RequestDecision& decision) {
+  run.sending.most = decision.max_body_bytes.value_or(UINT64_MAX);
+  auto length = run.exchange.request().content_length;
+  if (run.body) length = run.body->bytes.size();
+  if (!length || *length <= run.sending.most) return success();
+  return make_error(Code::kTooLarge, "the body is larger than the {} bytes that a rule allows",
+                    run.sending.most);
+}
+
+Result<void> HttpFlow::check_fresh(const Running& run, const policy::RequestDecision& decision) const {
+  bool sensitive = !run.ingredients.credentials.empty() || !decision.set_headers.empty() ||
+                   !run.ingredients.placeholders.all.empty();
+  if (!sensitive || parts_.registry.fresh()) return success();
+  return make_error(Code::kUnavailable, "it is not known whether the sandbox runs; no credential is used")
+      .with_word("state_unknown");
+}
+
+// Everything that is waited for, at the pace of the client and of token endpoints.
+Task<Result<void>> HttpFlow::gather(Running& run, const policy::RequestDecision& decision) {
+  const http::RequestHead& request = run.exchange.request();
+  CO_TRY_VOID(check_length(run, decision));
+  CO_TRY(run.ingredients, find_ingredients(parts_, run.in, origin_.secure, request, decision));
+  CO_TRY_VOID(check_fresh(run, decision));
+  const Placeholders& placeholders = run.ingredients.placeholders;
+  CO_TRY_VOID(vault::check_encoding(request, placeholders.all));
+  bool collected = request.has_body && placeholders.searches_body() && request.content_length &&
+                   *request.content_length <= kMaxCollectedBody;
+  if (!run.body && (collected || is_hashed(run.ingredients.credentials, named(run)))) {
     auto most = std::min<std::uint64_t>(kMaxSignedBody, run.sending.most);
     CO_TRY(run.body, co_await hold(run, static_cast<std::size_t>(most)));
   }
-  if (run.body && searched) {
-    CO_TRY(std::string resolved, resolve_body(run.placeholders, named, run.body->bytes));
-    CO_TRY_VOID(run.body->replace(std::move(resolved)));
-  }
-  if (!run.body && searched) run.sending.resolver = make_body_resolver(run.placeholders, named);
-  if (hashed) digest = hex_sha256(run.body->bytes);
-  co_return success();
+  co_return co_await fetch_tokens(parts_, run.ingredients);
 }
 
-// What goes out, with everything that is put in.
-Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision& decision) {
-  const http::RequestHead& request = run.exchange.request();
-  if (decision.max_body_bytes) run.sending.most = *decision.max_body_bytes;
-  if (request.content_length && *request.content_length > run.sending.most) {
-    co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that a rule allows",
-                         run.sending.most);
+// What goes out, with everything that is put in. First all waiting; then, in one moment, the decision: a
+// client that sends its body slowly must not use what was taken away meanwhile.
+Task<Result<void>> HttpFlow::prepare(Running& run, policy::RequestDecision decision) {
+  for (int i = 0; i < kMostGatherings; ++i) {
+    CO_TRY_VOID(co_await gather(run, decision));
+    if (run.was_cut) co_return not_running("resting");
+    CO_TRY(decision, judge_now(run));
+    bool granted = decision.verdict == Verdict::kAsk && run.grant;
+    if (decision.verdict != Verdict::kAllow && !granted) co_return denial(decision);
+    CO_TRY(Ingredients now,
+           find_ingredients(parts_, run.in, origin_.secure, run.exchange.request(), decision));
+    if (same(now, run.ingredients)) co_return make_head(run, std::move(decision));
   }
-  CO_TRY(auto credentials, find_credentials(parts_, run.in, origin_.secure, request, decision));
-  CO_TRY(run.placeholders, co_await find_placeholders(parts_, run.in, origin_.secure, request));
-  bool sensitive = !credentials.empty() || !decision.set_headers.empty() || !run.placeholders.all.empty();
-  if (sensitive && !parts_.registry.fresh())
-    co_return make_error(Code::kUnavailable,
-                         "it is not known whether the sandbox runs; no credential is used")
-        .with_word("state_unknown");
-  http::RequestHead named = request;
-  named.authority = host_text(run.in.dialled, origin_.secure);
-  CO_TRY_VOID(vault::check_encoding(named, run.placeholders.all));
-  std::string digest;
-  CO_TRY_VOID(co_await read_body(run, credentials, named, digest));
-  CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
-  if (run.was_cut) co_return not_running("resting");  // meanwhile
-  CO_TRY(run.injection, make_injection(parts_, run.in, origin_.secure, std::move(credentials),
-                                       std::move(tokens), decision.set_headers, std::move(digest), named));
-  add_placeholders(parts_, run.placeholders, run.injection);
+  co_return make_error(Code::kUnavailable, "the credentials of this host change again and again")
+      .with_word("credential_changed")
+      .with_hint("send the request again");
+}
+
+// Where the head depends on the body. Its hash, where one is needed.
+Result<std::string> HttpFlow::finish_body(Running& run, const http::RequestHead& named) {
+  const Placeholders& placeholders = run.ingredients.placeholders;
+  bool searched = named.has_body && placeholders.searches_body();
+  if (run.body && searched) {
+    TRY(std::string resolved, resolve_body(placeholders, named, run.body->bytes));
+    TRY_VOID(run.body->replace(std::move(resolved)));
+  } else if (searched) {
+    run.sending.resolver = make_body_resolver(placeholders, named);
+    run.sending.may_resolve = [this, &run] { return still_carries(run); };
+  }
+  if (run.body && is_hashed(run.ingredients.credentials, named)) return hex_sha256(run.body->bytes);
+  return std::string();
+}
+
+Result<void> HttpFlow::make_head(Running& run, policy::RequestDecision decision) {
+  const http::RequestHead& request = run.exchange.request();
+  TRY_VOID(check_length(run, decision));
+  TRY_VOID(check_fresh(run, decision));
+  http::RequestHead as_named = named(run);
+  TRY(std::string digest, finish_body(run, as_named));
+  const Ingredients& from = run.ingredients;
+  TRY(run.injection, make_injection(parts_, run.in, origin_.secure, from.credentials, from.tokens,
+                                    decision.set_headers, std::move(digest), as_named));
+  add_placeholders(parts_, from.placeholders, run.injection);
   run.sending.injected = run.injection.header_names();
   bool as_spelled = run.injection.empty() || !paths_matter(parts_, run.in, origin_.secure, request);
   RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
                      as_spelled};
-  CO_TRY(run.request, prepare_request(request, rules));
+  TRY(run.request, prepare_request(request, rules));
   token::remove_tokens(run.request.headers);
-  CO_TRY_VOID(vault::resolve_head(run.request, run.placeholders.all));
-  CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
+  TRY_VOID(vault::resolve_head(run.request, from.placeholders.all));
+  TRY_VOID(vault::inject(run.request, run.injection.changes));
   if (run.body) run.request.content_length = run.body->bytes.size();
   if (run.sending.resolver) run.request.content_length.reset();
-  co_return success();
+  run.decision = std::move(decision);
+  return success();
+}
+
+// Whether all that the request carries might be put into it at this moment, too.
+bool HttpFlow::still_carries(const Running& run) const {
+  if (run.injection.empty()) return true;
+  auto now = find_ingredients(parts_, run.in, origin_.secure, run.exchange.request(), run.decision);
+  bool bound = now.ok() && same(*now, run.ingredients);
+  // Those that headers of rules name, too.
+  auto newest = [this](const vault::CredentialPtr& one) {
+    auto known = parts_.vault.info(one->row.tenant, one->row.id);
+    return known.ok() && known->version == one->row.version;
+  };
+  const auto& all = run.injection.credentials;
+  return bound && parts_.registry.fresh() && std::all_of(all.begin(), all.end(), newest);
 }
 
 Task<> HttpFlow::forward(Running& run) {

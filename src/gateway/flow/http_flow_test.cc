@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/flow/http_flow.h"
+
+#include <boost/asio/post.hpp>
+
+#include "gateway/flow/flow_for_test.h"
+
+namespace atl::gateway {
+namespace {
+
+using namespace testing;
+using Kind = TestServer::Kind;
+
+constexpr char kWithKey[] =
+    R"({"id":"key","action":"allow","hosts":["api.example"],"credential":"aws","asSpelled":true})";
+
+boost::json::object aws_config() {
+  return {{"type", "aws_sigv4"}, {"access_key_id", "AKIDEXAMPLE"}, {"region", "r"}, {"service", "sqs"}};
+}
+
+// Lets everything else go on until it is so.
+template <class Done>
+Task<> until(Done done) {
+  while (!done()) co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+}
+
+// The body that came in two parts: between them the secret that it is signed with goes.
+TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
+  FlowWorld gateway(kWithKey);
+  TestServer front(gateway.world.scope, gateway.executor(), Kind::kPlain, gateway.handler());
+  std::string word;
+  gateway.world.run([&](World& w) -> Task<> {
+    vault::NewSecret secret{"aws", vault::Locked::copy_of("the-secret-key"), aws_config(), {}};
+    auto made = co_await gateway.vault->create("t", std::move(secret));
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    auto route = w.route(front.port);
+    route.tls = false;
+    auto head = request("POST");
+    head.has_body = true;
+    head.content_length = 8;
+    auto exchange = co_await w.upstream.start(std::move(route), std::move(head));
+    EXPECT_TRUE(exchange.ok());
+    if (!exchange.ok()) co_return;
+    EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
+    co_await until([&] { return gateway.parts->held_bodies.used() > 0; });
+    EXPECT_TRUE((co_await gateway.vault->remove("t", "aws")).ok());
+    EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
+    EXPECT_TRUE((co_await (*exchange)->finish_body()).ok());
+    auto answer = co_await (*exchange)->read_head();
+    EXPECT_TRUE(answer.ok());
+    if (answer.ok()) word = answer->headers.find("x-atoll-rule").value_or("");
+    front.close();
+  });
+  EXPECT_EQ(word, "credential_unusable");
+}
+
+}  // namespace
+}  // namespace atl::gateway
