@@ -488,8 +488,11 @@ Task<> HttpFlow::forward(Running& run) {
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   choose_way(parts_, run.in, stream, route);
-  route.may_send = [&registry = parts_.registry, in = run.in, stream] {
-    return still_allowed(registry.find(in.sandbox->id), in, stream);
+  // While the connection is made there is nothing that cut() could close.
+  route.may_send = [this, &run, stream] {
+    SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
+    return !run.was_cut && still_allowed(now, run.in, stream) && still_let_through(now, run) &&
+           still_carries(run);
   };
   run.exchange.set_idle_limit(route.limits.idle);
   auto started = co_await parts_.upstream.start(std::move(route), run.request);

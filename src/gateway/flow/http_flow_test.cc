@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/http_flow.h"
 
-#include <boost/asio/post.hpp>
-
 #include "gateway/flow/flow_for_test.h"
 
 namespace atl::gateway {
@@ -21,7 +19,7 @@ boost::json::object aws_config() {
 // Lets everything else go on until it is so.
 template <class Done>
 Task<> until(Done done) {
-  while (!done()) co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+  while (!done()) co_await async::yield();
 }
 
 // The body that came in two parts: between them the secret that it is signed with goes.
