@@ -39,6 +39,8 @@ class ClientExchange {
   virtual Task<Result<void>> wait_body() = 0;
   // After a 101 (or 200 to CONNECT): the raw stream, with bytes already received first.
   virtual net::StreamPtr take_stream() = 0;
+  // Where the connection leads, "127.0.0.1:4711"; empty when there is none any more.
+  virtual std::string peer() const = 0;
   virtual void close() = 0;
   virtual void set_idle_limit(Steady::duration limit) = 0;
 

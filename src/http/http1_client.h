@@ -59,6 +59,7 @@ class Http1ClientExchange final : public ClientExchange {
   bool body_waiting() const override { return connection_ && head_read_ && body_.waiting(connection_->in); }
   Task<Result<void>> wait_body() override;
   net::StreamPtr take_stream() override;
+  std::string peer() const override { return connection_ ? connection_->stream->peer() : std::string(); }
   void close() override;
   void set_idle_limit(Steady::duration limit) override;
 

@@ -502,6 +502,7 @@ Task<> HttpFlow::forward(Running& run) {
     co_return;
   }
   run.upstream = std::move(*started);
+  run.in.note_peer(run.upstream->peer());
   co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.unsendable) ||
             watch_client(run.exchange, *run.upstream, run.answered));
   if (run.switching) co_await switch_protocol(run);
@@ -509,6 +510,7 @@ Task<> HttpFlow::forward(Running& run) {
 
 Task<> HttpFlow::answer(Running& run) {
   auto head = co_await run.upstream->read_head();
+  run.in.note_peer(run.upstream->peer());  // it may have been sent again
   if (!head || run.was_cut || run.unsendable) {
     Error why = head.ok() ? not_running("resting") : head.error();
     if (run.unsendable) why = *run.unsendable;

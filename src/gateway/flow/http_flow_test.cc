@@ -52,5 +52,17 @@ TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
   EXPECT_EQ(word, "credential_unusable");
 }
 
+// A name says nothing about a rule for addresses; where the request has gone does.
+TEST(HttpFlow, ADenialOfAnAddressIsForWhatHasGoneThereByName) {
+  constexpr char kAll[] = R"({"id":"all","action":"allow","hosts":["*"]})";
+  FlowWorld gateway(kAll);
+  Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
+  in.note_peer("9.9.9.9:443");
+  EXPECT_TRUE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  gateway.put(std::string(kAll) + R"(,{"id":"block","action":"deny","hosts":["9.9.9.0/24"]})");
+  EXPECT_FALSE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  gateway.world.run([](World&) -> Task<> { co_return; });
+}
+
 }  // namespace
 }  // namespace atl::gateway

@@ -253,6 +253,21 @@ TEST(Upstream, AStreamMayBeSilentWithinItsLimitsOnly) {
   });
 }
 
+TEST(Upstream, AnExchangeTellsWhereItLeads) {
+  for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
+    World world;
+    TestServer server(world.scope, world.loop.get_executor(), kind, answer_version);
+    world.run([&](World& w) -> Task<> {
+      auto route = w.route(server.port);
+      route.tls = kind != Kind::kPlain;
+      route.h2 = kind == Kind::kTls;
+      auto exchange = co_await w.upstream.start(std::move(route), request());
+      EXPECT_TRUE(exchange.ok());
+      if (exchange.ok()) EXPECT_EQ((*exchange)->peer(), fmt::format("127.0.0.1:{}", server.port));
+    });
+  }
+}
+
 // While its connection was being made the rules changed, and other requests went to the same peer.
 TEST(Upstream, EachRequestIsAskedForRightBeforeItIsSent) {
   for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
