@@ -100,7 +100,7 @@ async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(
   std::vector<vault::TokenPtr> out;
   for (const vault::CredentialPtr& credential : credentials) {
     vault::TokenPtr token;
-    if (vault::is_minted(credential->config.kind)) {
+    if (vault::has_token(credential->config.kind)) {
       CO_TRY(token, co_await parts.minter.token(credential));
     }
     out.push_back(std::move(token));

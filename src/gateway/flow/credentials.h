@@ -40,7 +40,7 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
 // True when what the request may carry hangs on its path (vault::paths_matter).
 bool paths_matter(Parts& parts, const Inbound& in, bool secure, const http::RequestHead& request);
 
-// The tokens of those credentials that are exchanged for one, in their order, and null for the others. Waits
+// The tokens of those credentials that have one, in their order, and null for the others. Waits
 // for a token endpoint when there is no good token.
 async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(Parts& parts,
                                                                std::vector<vault::CredentialPtr> credentials);

@@ -52,6 +52,29 @@ TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
   EXPECT_EQ(word, "credential_unusable");
 }
 
+TEST(HttpFlow, AJwtThatTheGatewaySignedIsFoundInAnAnswer) {
+  FlowWorld gateway(kWithKey);
+  std::string text;
+  std::size_t places = 0;
+  gateway.world.run([&](World&) -> Task<> {
+    boost::json::object config{{"type", "jwt"}, {"algorithm", "HS256"}};
+    vault::NewSecret secret{"jwt", vault::Locked::copy_of(std::string(32, 'k')), config, {}};
+    EXPECT_TRUE((co_await gateway.vault->create("t", std::move(secret))).ok());
+    std::vector<vault::CredentialPtr> credentials{*gateway.vault->use("t", "jwt")};
+    auto tokens = co_await fetch_tokens(*gateway.parts, credentials);
+    EXPECT_TRUE(tokens.ok());
+    if (!tokens.ok()) co_return;
+    Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
+    auto injection = make_injection(*gateway.parts, in, true, credentials, *tokens, {}, "", request());
+    EXPECT_TRUE(injection.ok());
+    if (!injection.ok()) co_return;
+    text = injection->changes.headers.at(0).value.reveal();
+    places = injection->patterns->replace(text);
+  });
+  EXPECT_EQ(places, 1u);
+  EXPECT_EQ(text, "Bearer [jwt of atoll]");
+}
+
 // A name says nothing about a rule for addresses; where the request has gone does.
 TEST(HttpFlow, ADenialOfAnAddressIsForWhatHasGoneThereByName) {
   constexpr char kAll[] = R"({"id":"all","action":"allow","hosts":["*"]})";

@@ -349,6 +349,8 @@ bool is_minted(const Kind& kind) {
   return std::holds_alternative<OAuthKind>(kind) || std::holds_alternative<GithubAppKind>(kind);
 }
 
+bool has_token(const Kind& kind) { return is_minted(kind) || std::holds_alternative<JwtKind>(kind); }
+
 bool valid_header_name(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||

@@ -68,7 +68,8 @@ struct GithubAppKind {
   std::string installation_id;
   std::string api_url;  // "https://api.github.com"
 };
-// `authorization: Bearer <JWT>`, signed for each use. Secret: a private key in PEM, or the key of HS256.
+// `authorization: Bearer <JWT>`, signed here and used for half its life. Secret: a private key in PEM, or the
+// key of HS256.
 struct JwtKind {
   std::string algorithm;  // "RS256", "ES256", "EdDSA", "HS256"
   std::string key_id;
@@ -107,6 +108,8 @@ bool collide(const Kind& a, const Kind& b);
 
 // True when the credential is exchanged at an endpoint for a token that lasts a while (minter.h).
 bool is_minted(const Kind& kind);
+// True when a token goes into a request in the secret's place: one that is minted, or a JWT.
+bool has_token(const Kind& kind);
 
 // A header's name as RFC 9110 §5.1 has it.
 bool valid_header_name(std::string_view name);

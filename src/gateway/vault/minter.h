@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Minter: the tokens of credentials that are exchanged at an endpoint. Each is fetched once, however many
-// requests want it, and a refresh token that the endpoint has replaced is on disk before anything else
-// happens: one that is used twice, or lost, ends the account's access (docs/decisions/0118-minting.md).
+// Minter: the tokens of credentials that are exchanged at an endpoint, or signed here. Each is fetched once,
+// however many requests want it, and a refresh token that the endpoint has replaced is on disk before
+// anything else happens: one that is used twice, or lost, ends the account's access
+// (docs/decisions/0118-minting.md).
 #pragma once
 
 #include <functional>
@@ -89,6 +90,7 @@ class Minter {
   SlotPtr slot_of(const Credential& credential);
   bool good(const Slot& slot, Millis margin) const;
   bool fresh(const Slot& slot) const { return good(slot, slot.margin); }
+  Result<TokenPtr> signed_token(Slot& slot, const Credential& credential) const;
   Task<> renew(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> exchange(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> load(SlotPtr slot, CredentialPtr credential);

@@ -149,6 +149,19 @@ class MinterTest : public ::testing::Test {
   std::unique_ptr<Minter> minter_;
 };
 
+TEST_F(MinterTest, AJwtIsUsedForHalfItsLife) {
+  json::object config{{"type", "jwt"}, {"algorithm", "HS256"}, {"lifetime_s", 100}};
+  NewSecret secret{"jwt", Locked::copy_of(std::string(32, 'k')), config, {}};
+  ASSERT_TRUE(run(vault_->create("t1", std::move(secret))).ok());
+  auto first = mint(used("jwt"));
+  EXPECT_TRUE(first.starts_with("ey")) << first;
+  clock_.advance(std::chrono::seconds(49));
+  EXPECT_EQ(mint(used("jwt")), first);
+  clock_.advance(std::chrono::seconds(2));
+  EXPECT_NE(mint(used("jwt")), first);
+  EXPECT_TRUE(endpoint_.requests.empty());
+}
+
 TEST_F(MinterTest, Report76_ManyRequestsRefreshOnce) {
   // PrefectHQ/fastmcp#4901: a rotating refresh token used twice in parallel ended the account's access.
   auto credential = this->credential();
