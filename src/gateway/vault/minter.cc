@@ -26,7 +26,16 @@ Error needs_authorization(const Credential& credential) {
 Minter::Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock)
     : executor_(executor), vault_(vault), fetch_(std::move(fetch)), clock_(clock), scope_(executor) {}
 
-Minter::SlotPtr Minter::slot_of(const Credential& credential) {
+// Who still holds an old version gets none: the slot is the newest version's, and an exchange with the old
+// secret would end that one's tokens.
+Result<Minter::SlotPtr> Minter::slot_of(const Credential& credential) {
+  auto known = vault_.info(credential.row.tenant, credential.row.id);
+  if (!known.ok() || known->version != credential.row.version) {
+    return make_error(Code::kUnavailable, "the credential '{}' was changed or taken away meanwhile",
+                      credential.row.name)
+        .with_word("credential_changed")
+        .with_hint("send the request again");
+  }
   auto& slot = slots_[credential.row.id];
   if (slot == nullptr || slot->version < credential.row.version) {
     slot = std::make_shared<Slot>(executor_);
@@ -40,7 +49,7 @@ bool Minter::good(const Slot& slot, Millis margin) const {
 }
 
 Task<Result<TokenPtr>> Minter::token(CredentialPtr credential) {
-  auto slot = slot_of(*credential);
+  CO_TRY(SlotPtr slot, slot_of(*credential));
   if (fresh(*slot)) co_return slot->access;
   if (std::holds_alternative<JwtKind>(credential->config.kind)) co_return signed_token(*slot, *credential);
   bool wait = slot->busy || !slot->failed || clock_.now() >= slot->retry_at;
@@ -201,7 +210,7 @@ Task<Result<void>> Minter::finish_authorization(std::string state, std::string c
 
 // Exchanges `request` for the first tokens of `credential`.
 Task<Result<void>> Minter::adopt(CredentialPtr credential, TokenRequest request) {
-  auto slot = slot_of(*credential);
+  CO_TRY(SlotPtr slot, slot_of(*credential));
   CO_TRY(TokenAnswer answer, co_await fetch_(std::move(request)));
   CO_TRY(Tokens tokens, read_tokens(answer, clock_.now()));
   // Also an access token without a refresh token is kept: it cannot be had again without a person.
