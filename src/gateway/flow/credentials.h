@@ -57,12 +57,16 @@ Result<Injection> make_injection(Parts& parts, const Inbound& in, bool secure,
 class PatternCache {
  public:
   static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMostBytes = 64 << 20;  // larger ones are made for each request
   std::shared_ptr<const SecretPatterns> of(const std::string& id,
                                            const std::vector<vault::CredentialPtr>& credentials,
                                            const std::vector<vault::TokenPtr>& tokens);
 
+  std::size_t bytes() const { return bytes_; }
+
  private:
   std::unordered_map<std::string, std::shared_ptr<const SecretPatterns>> known_;
+  std::size_t bytes_ = 0;  // of those
 };
 
 }  // namespace atl::gateway

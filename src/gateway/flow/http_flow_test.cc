@@ -2,6 +2,7 @@
 #include "gateway/flow/http_flow.h"
 
 #include "gateway/flow/flow_for_test.h"
+#include "gateway/vault/credential_for_test.h"
 
 namespace atl::gateway {
 namespace {
@@ -73,6 +74,19 @@ TEST(HttpFlow, AJwtThatTheGatewaySignedIsFoundInAnAnswer) {
   });
   EXPECT_EQ(places, 1u);
   EXPECT_EQ(text, "Bearer [jwt of atoll]");
+}
+
+TEST(PatternCache, IsBoundedByItsBytes) {
+  PatternCache cache;
+  std::size_t made = 0;
+  for (int i = 0; made < 2 * PatternCache::kMostBytes; ++i) {
+    auto id = fmt::format("sec_{}", i);
+    auto one = vault::credential({{"type", "bearer"}}, random_hex(vault::kMaxSearched / 2), id);
+    auto patterns = cache.of(id, {one}, {});
+    EXPECT_EQ(cache.of(id, {one}, {}), patterns);
+    made += patterns->bytes();
+    ASSERT_LE(cache.bytes(), PatternCache::kMostBytes);
+  }
 }
 
 // A name says nothing about a rule for addresses; where the request has gone does.

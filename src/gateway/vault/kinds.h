@@ -94,7 +94,11 @@ Result<Config> parse_config(const boost::json::object& text);
 boost::json::object write_config(const Config& config);
 std::string_view kind_name(const Kind& kind);  // "aws_sigv4"
 
-// Whether `secret` can be one of this kind; kInvalid says what it lacks, never what it is.
+// Of a secret that is no private key: it goes into requests, and answers are searched for it in all forms,
+// which take five hundred times its size.
+inline constexpr std::size_t kMaxSearched = 8 * 1024;
+// Whether `secret` can be one of this kind; kInvalid says what it lacks, never what it is; kTooLarge above
+// kMaxSearched.
 Result<void> check_secret(const Config& config, std::string_view secret);
 // One part of a secret that is a JSON object; empty when it has no such part.
 std::string secret_part(std::string_view secret, std::string_view part);
