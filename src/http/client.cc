@@ -46,7 +46,8 @@ std::shared_ptr<Client> make_client(Connector connector, ClientLimits limits) {
   return std::make_shared<Http1Client>(std::move(connector), limits);
 }
 
-Task<Result<std::unique_ptr<ClientExchange>>> Http1Client::start(RequestHead request) {
+Task<Result<std::unique_ptr<ClientExchange>>> Http1Client::start(RequestHead request,
+                                                                 BeforeSend before_send) {
   CO_TRY(std::string head, serialize(request));
   auto self = std::static_pointer_cast<Http1Client>(shared_from_this());
   auto connection = take_kept();
@@ -54,8 +55,8 @@ Task<Result<std::unique_ptr<ClientExchange>>> Http1Client::start(RequestHead req
     CO_TRY(auto fresh, co_await connect());
     connection = std::move(fresh);
   }
-  auto exchange =
-      std::make_unique<Http1ClientExchange>(self, std::move(connection), request, std::move(head));
+  auto exchange = std::make_unique<Http1ClientExchange>(self, std::move(connection), request, std::move(head),
+                                                        std::move(before_send));
   CO_TRY_VOID(co_await exchange->send_request_head());
   co_return std::unique_ptr<ClientExchange>(std::move(exchange));
 }

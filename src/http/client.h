@@ -39,6 +39,8 @@ class ClientExchange {
   virtual Task<Result<void>> wait_body() = 0;
   // After a 101 (or 200 to CONNECT): the raw stream, with bytes already received first.
   virtual net::StreamPtr take_stream() = 0;
+  // Where the connection leads, "127.0.0.1:4711"; empty when there is none any more.
+  virtual std::string peer() const = 0;
   virtual void close() = 0;
   virtual void set_idle_limit(Steady::duration limit) = 0;
 
@@ -50,6 +52,10 @@ class ClientExchange {
 // Opens a new connection to the peer.
 using Connector = std::function<Task<Result<net::StreamPtr>>()>;
 
+// Asked right before a request's head goes out, on each connection that it is sent on: its failure is the
+// request's, and nothing was sent then. It must be good as long as the exchange. Empty: yes.
+using BeforeSend = std::function<Result<void>()>;
+
 // Keeps at most `max_idle` idle connections to one peer. Use from one loop.
 class Client : public std::enable_shared_from_this<Client> {
  public:
@@ -57,7 +63,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // Sends the head. `request.content_length` and `has_body` decide the framing; `authority` becomes Host.
   // A kept connection that turns out dead before any answer byte is replaced once, when the request has no
   // body and its method is idempotent: of all others the peer may have done the work already.
-  virtual Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) = 0;
+  virtual Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request,
+                                                              BeforeSend before_send = {}) = 0;
   virtual void close_idle() = 0;
 };
 

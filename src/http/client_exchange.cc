@@ -20,11 +20,12 @@ Error over(std::string_view what) {
 
 Http1ClientExchange::Http1ClientExchange(std::shared_ptr<Http1Client> client,
                                          std::unique_ptr<ClientConnection> connection,
-                                         const RequestHead& request, std::string head)
+                                         const RequestHead& request, std::string head, BeforeSend before_send)
     : client_(std::move(client)),
       connection_(std::move(connection)),
       method_(request.method),
       head_(std::move(head)),
+      before_send_(std::move(before_send)),
       wants_upgrade_(request.method == "CONNECT" || request.headers.find("upgrade").has_value()),
       has_body_(request.has_body || request.content_length.value_or(0) > 0),
       due_(request.content_length),
@@ -35,6 +36,7 @@ Http1ClientExchange::~Http1ClientExchange() {
 }
 
 Task<Result<void>> Http1ClientExchange::send_request_head() {
+  CO_TRY_VOID(may_send());
   auto sent = co_await connection_->stream->write_all(head_);
   if (!sent.ok() && connection_) co_return co_await replace_connection(std::move(sent).error());
   co_return sent;
@@ -47,6 +49,7 @@ Task<Result<void>> Http1ClientExchange::replace_connection(Error reason) {
   replaced_ = true;
   CO_TRY(auto fresh, co_await client_->connect());
   if (closed_) co_return over("send a request again");
+  CO_TRY_VOID(may_send());
   connection_ = std::move(fresh);
   connection_->stream->set_idle_limit(idle_limit_);
   co_return co_await connection_->stream->write_all(head_);

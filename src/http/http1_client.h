@@ -22,7 +22,7 @@ struct ClientConnection {
 class Http1Client final : public Client {
  public:
   Http1Client(Connector connector, ClientLimits limits) : connector_(std::move(connector)), limits_(limits) {}
-  Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) override;
+  Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request, BeforeSend before_send) override;
   void close_idle() override;
 
   Task<Result<std::unique_ptr<ClientConnection>>> connect();
@@ -47,10 +47,11 @@ class Http1Client final : public Client {
 class Http1ClientExchange final : public ClientExchange {
  public:
   Http1ClientExchange(std::shared_ptr<Http1Client> client, std::unique_ptr<ClientConnection> connection,
-                      const RequestHead& request, std::string head);
+                      const RequestHead& request, std::string head, BeforeSend before_send);
   ~Http1ClientExchange() override;
 
   Task<Result<void>> send_request_head();
+  Result<void> may_send() const { return before_send_ ? before_send_() : success(); }
   Task<Result<void>> write_body(std::string_view data) override;
   Task<Result<void>> finish_body() override;
   Task<Result<ResponseHead>> read_head() override;
@@ -58,6 +59,7 @@ class Http1ClientExchange final : public ClientExchange {
   bool body_waiting() const override { return connection_ && head_read_ && body_.waiting(connection_->in); }
   Task<Result<void>> wait_body() override;
   net::StreamPtr take_stream() override;
+  std::string peer() const override { return connection_ ? connection_->stream->peer() : std::string(); }
   void close() override;
   void set_idle_limit(Steady::duration limit) override;
 
@@ -73,6 +75,7 @@ class Http1ClientExchange final : public ClientExchange {
   std::unique_ptr<ClientConnection> connection_;  // null after take_stream()
   std::string method_;
   std::string head_;  // the request head as sent; kept while it may have to be sent again
+  BeforeSend before_send_;
   bool wants_upgrade_;
   bool has_body_;
   std::optional<std::uint64_t> due_;

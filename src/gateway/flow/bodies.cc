@@ -18,6 +18,12 @@ Task<> park() {
   co_await never.async_wait(async::use_result);
 }
 
+Error taken_away() {
+  return make_error(Code::kDenied, "a credential of the request was changed or taken away under way")
+      .with_word("credential_changed")
+      .with_hint("send the request again");
+}
+
 // The next part of a body, or its end when `part` is empty, on its way; false when nobody takes it.
 Task<Result<bool>> pass_on(http::ClientExchange& upstream, vault::BodyResolver* resolver,
                            std::string_view part) {
@@ -46,6 +52,7 @@ Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, 
     }
     sent += *got;
     if (sent > rules.most) unsendable = make_error(Code::kTooLarge, "the body is larger than a rule allows");
+    if (rules.resolver && rules.may_resolve && !rules.may_resolve()) unsendable = taken_away();
     Result<bool> taken = false;
     if (!unsendable) taken = co_await pass_on(upstream, rules.resolver.get(), buffer.view(*got));
     if (!taken) unsendable = taken.error();
@@ -68,6 +75,14 @@ Error no_room(std::size_t have) {
           "read");
 }
 
+Error too_slow(std::size_t have, Steady::duration within) {
+  return make_error(Code::kDeadline,
+                    "the body must be read before it can go on, and only {} bytes of it came in {} seconds",
+                    have, std::chrono::duration_cast<std::chrono::seconds>(within).count())
+      .with_word("body_too_slow")
+      .with_hint("send it faster, or in smaller parts");
+}
+
 }  // namespace
 
 Result<void> HeldBody::replace(std::string other) {
@@ -78,7 +93,8 @@ Result<void> HeldBody::replace(std::string other) {
 }
 
 Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
-                                 std::size_t most) {
+                                 std::size_t most, Steady::duration within) {
+  auto until = Steady::now() + within;
   auto expected = exchange.request().content_length;
   if (expected && *expected > most)
     co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that can be read first",
@@ -91,6 +107,7 @@ Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std:
   while (true) {
     CO_TRY(std::size_t got, co_await exchange.read_body(buffer.space()));
     if (got == 0) co_return out;
+    if (Steady::now() >= until) co_return too_slow(out.bytes.size() + got, within);
     if (got > most - out.bytes.size())
       co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that can be read first",
                            most);

@@ -3,6 +3,7 @@
 // The moving of bodies between a program inside and its upstream, with back-pressure and bounded memory.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,16 +29,20 @@ struct HeldBody {
   // Others in their place. kExhausted, word "body_memory", when they are more than there is room for.
   Result<void> replace(std::string other);
 };
+// A body that is read first comes whole in this time.
+inline constexpr Steady::duration kHoldWithin = std::chrono::minutes(5);
 // Reads the client's body, at most `most` bytes (kTooLarge beyond), while `held` gives `sandbox` room for it;
-// kExhausted, word "body_memory", when not.
+// kExhausted, word "body_memory", when not; kDeadline, word "body_too_slow", when it takes longer than
+// `within`.
 async::Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
-                                        std::size_t most);
+                                        std::size_t most, Steady::duration within = kHoldWithin);
 
 // What holds for the body of a request.
 struct SendRules {
   std::uint64_t most = UINT64_MAX;    // bytes
   std::vector<std::string> injected;  // lower-case names of headers, which no trailer may say again
   std::unique_ptr<vault::BodyResolver> resolver;  // puts values into the body as it passes; null: none
+  std::function<bool()> may_resolve;              // asked before each part that `resolver` gets; empty: yes
 };
 
 // Sends the client's body on, or `read` when it was read before, with its trailers. One that may not go on

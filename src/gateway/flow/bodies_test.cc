@@ -14,7 +14,7 @@ struct Holding {
   explicit Holding(FairShare& h, std::size_t m) : held(h), most(m) {}
 
   Task<> handle(http::Exchange& exchange) {
-    auto body = co_await hold_body(exchange, held, exchange.request().target, most);
+    auto body = co_await hold_body(exchange, held, exchange.request().target, most, within);
     http::ResponseHead head;
     if (!body) {
       head.headers.add("x-word", std::string(body.error().word()));
@@ -29,6 +29,7 @@ struct Holding {
 
   FairShare& held;
   std::size_t most;
+  Steady::duration within = kHoldWithin;
 };
 
 http::Handler handler_of(Holding& holding) {
@@ -73,6 +74,23 @@ TEST(HoldBody, ABodyWithoutRoomIsRefusedAndTheOthersKeepTheirs) {
     server.close();
   });
   EXPECT_EQ(held.used(), 40'000u);
+}
+
+TEST(HoldBody, ABodyThatTakesTooLongIsRefused) {
+  FairShare held(1 << 20, 1 << 20);
+  Holding holding(held, 100'000);
+  holding.within = Steady::duration::zero();
+  World world;
+  TestServer server(world.scope, world.loop.get_executor(), Kind::kPlain, handler_of(holding));
+  world.run([&](World& w) -> Task<> {
+    Route route = w.route(server.port);
+    route.tls = false;
+    auto answer = co_await ask(w.upstream, route, request("POST", "/slow"), std::string(1000, 'x'));
+    EXPECT_TRUE(answer.ok());
+    if (answer.ok()) EXPECT_EQ(answer->head.headers.find("x-word"), "body_too_slow");
+    server.close();
+  });
+  EXPECT_EQ(held.used(), 0u);
 }
 
 }  // namespace

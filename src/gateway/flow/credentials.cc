@@ -100,7 +100,7 @@ async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(
   std::vector<vault::TokenPtr> out;
   for (const vault::CredentialPtr& credential : credentials) {
     vault::TokenPtr token;
-    if (vault::is_minted(credential->config.kind)) {
+    if (vault::has_token(credential->config.kind)) {
       CO_TRY(token, co_await parts.minter.token(credential));
     }
     out.push_back(std::move(token));
@@ -155,8 +155,14 @@ std::shared_ptr<const SecretPatterns> PatternCache::of(const std::string& id,
     for (Secret& form : vault::forms(*credentials[i], token))
       patterns.push_back({std::move(form), fmt::format("[{} of atoll]", credentials[i]->row.name)});
   }
-  if (known_.size() >= kMost) known_.clear();
-  return known_[key] = std::make_shared<const SecretPatterns>(patterns);
+  auto made = std::make_shared<const SecretPatterns>(patterns);
+  if (made->bytes() > kMostBytes) return made;
+  if (known_.size() >= kMost || bytes_ + made->bytes() > kMostBytes) {
+    known_.clear();
+    bytes_ = 0;
+  }
+  bytes_ += made->bytes();
+  return known_[key] = std::move(made);
 }
 
 }  // namespace atl::gateway

@@ -40,7 +40,7 @@ Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const I
 // True when what the request may carry hangs on its path (vault::paths_matter).
 bool paths_matter(Parts& parts, const Inbound& in, bool secure, const http::RequestHead& request);
 
-// The tokens of those credentials that are exchanged for one, in their order, and null for the others. Waits
+// The tokens of those credentials that have one, in their order, and null for the others. Waits
 // for a token endpoint when there is no good token.
 async::Task<Result<std::vector<vault::TokenPtr>>> fetch_tokens(Parts& parts,
                                                                std::vector<vault::CredentialPtr> credentials);
@@ -57,12 +57,16 @@ Result<Injection> make_injection(Parts& parts, const Inbound& in, bool secure,
 class PatternCache {
  public:
   static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMostBytes = 64 << 20;  // larger ones are made for each request
   std::shared_ptr<const SecretPatterns> of(const std::string& id,
                                            const std::vector<vault::CredentialPtr>& credentials,
                                            const std::vector<vault::TokenPtr>& tokens);
 
+  std::size_t bytes() const { return bytes_; }
+
  private:
   std::unordered_map<std::string, std::shared_ptr<const SecretPatterns>> known_;
+  std::size_t bytes_ = 0;  // of those
 };
 
 }  // namespace atl::gateway

@@ -9,8 +9,8 @@
 #include "gateway/flow/asking.h"
 #include "gateway/flow/bodies.h"
 #include "gateway/flow/refusal.h"
+#include "gateway/flow/running.h"
 #include "gateway/flow/websocket.h"
-#include "gateway/token/text.h"
 #include "gateway/upstream/answer_body.h"
 #include "gateway/upstream/answer_head.h"
 #include "gateway/upstream/request_head.h"
@@ -25,55 +25,13 @@ using Verdict = policy::RequestDecision::Verdict;
 constexpr std::uint16_t kHttpPort = 80;
 constexpr std::uint16_t kHttpsPort = 443;
 
-// As Host has it: without the port that belongs to the scheme.
-std::string host_text(const Authority& authority, bool secure) {
-  bool usual = authority.port == (secure ? kHttpsPort : kHttpPort);
-  return usual ? authority.host.text() : authority.text();
-}
+}  // namespace
 
 Error not_running(std::string_view state) {
   return make_error(Code::kConflict, "the sandbox is {}: nothing new goes out", state)
       .with_word("not_running")
       .with_hint("ask again when it runs");
 }
-
-}  // namespace
-
-// One request on its way, with everything that must be broken off when its sandbox may no longer send.
-struct HttpFlow::Running {
-  Running(http::Exchange& e, Inbound i)
-      : exchange(e), in(std::move(i)), judged(as_sent(e.request()).headers) {}
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
-  void cut() {
-    if (held) return held->notify_all();  // it looks for itself what the rules of now say
-    was_cut = true;
-    if (upstream) upstream->close();
-    if (raw_client) raw_client->close(net::Stream::Close::kReset);
-    if (raw_server) raw_server->close(net::Stream::Close::kReset);
-    if (exchange.head_sent() && !answered) exchange.abort();
-  }
-
-  http::Exchange& exchange;
-  Inbound in;
-  http::Headers judged;                             // what rules see
-  http::RequestHead request;                        // as it goes out
-  std::optional<HeldBody> body;                     // when it had to be read before
-  std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before
-  SendRules sending;
-  Injection injection;
-  std::unique_ptr<http::ClientExchange> upstream;
-  std::optional<http::ResponseHead> switching;  // the upstream's 101
-  net::Stream* raw_client = nullptr;
-  net::Stream* raw_server = nullptr;
-  bool answered = false;
-  bool was_cut = false;
-  Placeholders placeholders;
-  async::Event* held = nullptr;     // while it waits for a person
-  Approvals::RowPtr grant;          // of a person, where one was asked
-  std::optional<Error> unsendable;  // why the body could not be sent
-};
 
 // For whom the request is: one answer, or none.
 Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
@@ -107,7 +65,9 @@ Task<> HttpFlow::refuse(Running& run, const Error& error) {
   int status = ours ? refusal_status(error) : upstream_status(error);
   if (error.word() == "misdirected") status = 421;
   if (error.word() == "not_running") status = 423;
-  if (error.code() == Code::kExhausted) status = 503;  // clients try that again
+  // Clients try those again.
+  if (error.code() == Code::kExhausted || error.word() == "credential_changed") status = 503;
+  if (error.word() == "body_too_slow") status = 408;
   policy::Refusal refusal{std::string(error.word()), error.message(), error.hint()};
   bool denied = error.code() == Code::kDenied || error.code() == Code::kUnauthenticated;
   if (denied || error.word() == "body_memory")
@@ -182,7 +142,7 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
     (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
     co_return;
   }
-  auto prepared = co_await prepare(run, *decision);
+  auto prepared = co_await prepare(run, *std::move(decision));
   if (!prepared) {
     co_await refuse(run, prepared.error());
     co_return;
@@ -352,64 +312,6 @@ Task<> HttpFlow::refuse_asked(Running& run, const Approval& approval) {
   (void)co_await run.exchange.respond(std::move(answer.head), std::move(answer.body));
 }
 
-// Before the head is made, where the head depends on it.
-Task<Result<void>> HttpFlow::read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
-                                       const http::RequestHead& named, std::string& digest) {
-  bool hashed = std::any_of(credentials.begin(), credentials.end(),
-                            [&](const auto& one) { return vault::needs_body_hash(*one, named); });
-  bool searched = named.has_body && run.placeholders.searches_body();
-  bool collected = searched && named.content_length && *named.content_length <= kMaxCollectedBody;
-  if (!run.body && (hashed || collected)) {
-    auto most = std::min<std::uint64_t>(kMaxSignedBody, run.sending.most);
-    CO_TRY(run.body, co_await hold(run, static_cast<std::size_t>(most)));
-  }
-  if (run.body && searched) {
-    CO_TRY(std::string resolved, resolve_body(run.placeholders, named, run.body->bytes));
-    CO_TRY_VOID(run.body->replace(std::move(resolved)));
-  }
-  if (!run.body && searched) run.sending.resolver = make_body_resolver(run.placeholders, named);
-  if (hashed) digest = hex_sha256(run.body->bytes);
-  co_return success();
-}
-
-// What goes out, with everything that is put in.
-Task<Result<void>> HttpFlow::prepare(Running& run, const policy::RequestDecision& decision) {
-  const http::RequestHead& request = run.exchange.request();
-  if (decision.max_body_bytes) run.sending.most = *decision.max_body_bytes;
-  if (request.content_length && *request.content_length > run.sending.most) {
-    co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that a rule allows",
-                         run.sending.most);
-  }
-  CO_TRY(auto credentials, find_credentials(parts_, run.in, origin_.secure, request, decision));
-  CO_TRY(run.placeholders, co_await find_placeholders(parts_, run.in, origin_.secure, request));
-  bool sensitive = !credentials.empty() || !decision.set_headers.empty() || !run.placeholders.all.empty();
-  if (sensitive && !parts_.registry.fresh())
-    co_return make_error(Code::kUnavailable,
-                         "it is not known whether the sandbox runs; no credential is used")
-        .with_word("state_unknown");
-  http::RequestHead named = request;
-  named.authority = host_text(run.in.dialled, origin_.secure);
-  CO_TRY_VOID(vault::check_encoding(named, run.placeholders.all));
-  std::string digest;
-  CO_TRY_VOID(co_await read_body(run, credentials, named, digest));
-  CO_TRY(auto tokens, co_await fetch_tokens(parts_, credentials));
-  if (run.was_cut) co_return not_running("resting");  // meanwhile
-  CO_TRY(run.injection, make_injection(parts_, run.in, origin_.secure, std::move(credentials),
-                                       std::move(tokens), decision.set_headers, std::move(digest), named));
-  add_placeholders(parts_, run.placeholders, run.injection);
-  run.sending.injected = run.injection.header_names();
-  bool as_spelled = run.injection.empty() || !paths_matter(parts_, run.in, origin_.secure, request);
-  RequestRules rules{run.in.dialled, origin_.secure, !run.injection.empty(), run.sending.injected,
-                     as_spelled};
-  CO_TRY(run.request, prepare_request(request, rules));
-  token::remove_tokens(run.request.headers);
-  CO_TRY_VOID(vault::resolve_head(run.request, run.placeholders.all));
-  CO_TRY_VOID(vault::inject(run.request, run.injection.changes));
-  if (run.body) run.request.content_length = run.body->bytes.size();
-  if (run.sending.resolver) run.request.content_length.reset();
-  co_return success();
-}
-
 Task<> HttpFlow::forward(Running& run) {
   using namespace async::asio::experimental::awaitable_operators;
   Route route{run.in.dialled};
@@ -420,8 +322,11 @@ Task<> HttpFlow::forward(Running& run) {
   route.certificate = run.injection.certificate;
   auto stream = origin_.secure ? policy::Stream::kTls : policy::Stream::kHttp;
   choose_way(parts_, run.in, stream, route);
-  route.may_send = [&registry = parts_.registry, in = run.in, stream] {
-    return still_allowed(registry.find(in.sandbox->id), in, stream);
+  // While the connection is made there is nothing that cut() could close.
+  route.may_send = [this, &run, stream] {
+    SandboxPtr now = parts_.registry.find(run.in.sandbox->id);
+    return !run.was_cut && still_allowed(now, run.in, stream) && still_let_through(now, run) &&
+           still_carries(run);
   };
   run.exchange.set_idle_limit(route.limits.idle);
   auto started = co_await parts_.upstream.start(std::move(route), run.request);
@@ -431,6 +336,7 @@ Task<> HttpFlow::forward(Running& run) {
     co_return;
   }
   run.upstream = std::move(*started);
+  run.in.note_peer(run.upstream->peer());
   co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.unsendable) ||
             watch_client(run.exchange, *run.upstream, run.answered));
   if (run.switching) co_await switch_protocol(run);
@@ -438,6 +344,7 @@ Task<> HttpFlow::forward(Running& run) {
 
 Task<> HttpFlow::answer(Running& run) {
   auto head = co_await run.upstream->read_head();
+  run.in.note_peer(run.upstream->peer());  // it may have been sent again
   if (!head || run.was_cut || run.unsendable) {
     Error why = head.ok() ? not_running("resting") : head.error();
     if (run.unsendable) why = *run.unsendable;

@@ -8,10 +8,9 @@
 #include <string>
 
 #include "gateway/flow/bodies.h"
-#include "gateway/flow/credentials.h"
+#include "gateway/flow/ingredients.h"
 #include "gateway/flow/mount.h"
 #include "gateway/flow/parts.h"
-#include "gateway/flow/placeholders.h"
 #include "gateway/flow/shown_token.h"
 #include "gateway/upstream/answer_head.h"
 #include "http/server.h"
@@ -52,9 +51,14 @@ class HttpFlow {
   async::Task<bool> use_grant(Running& run);
   policy::RequestFacts facts_of(const Running& run) const;
   bool still_let_through(const SandboxPtr& now, const Running& run) const;
-  async::Task<Result<void>> read_body(Running& run, const std::vector<vault::CredentialPtr>& credentials,
-                                      const http::RequestHead& named, std::string& digest);
-  async::Task<Result<void>> prepare(Running& run, const policy::RequestDecision& decision);
+  http::RequestHead named(const Running& run) const;
+  static Result<void> check_length(Running& run, const policy::RequestDecision& decision);
+  Result<void> check_fresh(const Running& run, const policy::RequestDecision& decision) const;
+  async::Task<Result<void>> gather(Running& run, const policy::RequestDecision& decision);
+  async::Task<Result<void>> prepare(Running& run, policy::RequestDecision decision);
+  Result<std::string> finish_body(Running& run, const http::RequestHead& named);
+  Result<void> make_head(Running& run, policy::RequestDecision decision);
+  bool still_carries(const Running& run) const;
   async::Task<> forward(Running& run);
   async::Task<> answer(Running& run);
   async::Task<bool> send_head(Running& run, http::ResponseHead head);

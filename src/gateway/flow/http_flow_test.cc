@@ -1,61 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/http_flow.h"
 
-#include "gateway/flow/asking.h"
-#include "gateway/flow/parts_for_test.h"
+#include "gateway/flow/flow_for_test.h"
+#include "gateway/vault/credential_for_test.h"
 
 namespace atl::gateway {
 namespace {
 
 using namespace testing;
+using Kind = TestServer::Kind;
 
-TEST(AsSent, HasNothingThatStaysOnTheWay) {
-  http::RequestHead head;
-  head.headers = {{"connection", "X-Dry-Run, te"},
-                  {"x-dry-run", "true"},
-                  {"te", "trailers"},
-                  {"proxy-mine", "1"},
-                  {"keep-alive", "5"},
-                  {"x-kept", "1"}};
-  auto sent = as_sent(head).headers;
-  for (auto name : {"x-dry-run", "proxy-mine", "keep-alive"}) EXPECT_FALSE(sent.find(name)) << name;
-  for (auto name : {"te", "x-kept"}) EXPECT_TRUE(sent.find(name)) << name;
+constexpr char kWithKey[] =
+    R"({"id":"key","action":"allow","hosts":["api.example"],"credential":"aws","asSpelled":true})";
+
+boost::json::object aws_config() {
+  return {{"type", "aws_sigv4"}, {"access_key_id", "AKIDEXAMPLE"}, {"region", "r"}, {"service", "sqs"}};
 }
 
-Task<> serve(HttpFlow& flow, net::StreamPtr stream) {
-  http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
-  http::ServerLimits limits;
-  co_await http::serve_http1(std::move(stream), "", false, limits, handler);
+// Lets everything else go on until it is so.
+template <class Done>
+Task<> until(Done done) {
+  while (!done()) co_await async::yield();
 }
 
-// The status of the answer to a GET with these header lines.
-Task<> get(World& w, Parts& parts, std::uint16_t port, std::string lines, std::string& status) {
-  auto [client, server] = net::stream_pair(w.loop.get_executor());
-  Inbound in{parts.registry.find("isandbox"), "", authority("api.example:" + std::to_string(port))};
-  HttpFlow flow(parts, std::move(in), {});
-  async::Scope scope(w.loop.get_executor());
-  scope.spawn("serve", serve(flow, std::move(server)));
-  std::string head = fmt::format("GET / HTTP/1.1\r\nHost: api.example:{}\r\n{}\r\n", port, lines);
-  EXPECT_TRUE((co_await client->write_all(head)).ok());
-  char buffer[4096];
-  auto got = co_await client->read_some(buffer);
-  status = std::string(buffer, got ? *got : 0).substr(9, 3);
-  client->close();
-  co_await scope.join();
-}
-
-TEST(HttpFlow, RulesDoNotSeeFieldsThatAreNotSent) {
-  PartsWorld all;
-  all.parts.registry.put(sandbox_with(R"([{"id": "dry", "action": "allow", "hosts": ["api.example"],
-      "protocol": "http", "ports": [1], "when": "header['x-dry-run'] == 'true'"}])"));
-  all.world.run([&](World& w) -> Task<> {
-    w.resolver->names.clear();  // what is let through gets no further
-    std::string status;
-    co_await get(w, all.parts, 1, "X-Dry-Run: true\r\n", status);
-    EXPECT_NE(status, "403");
-    co_await get(w, all.parts, 1, "X-Dry-Run: true\r\nConnection: x-dry-run\r\n", status);
-    EXPECT_EQ(status, "403");
+// The body that came in two parts: between them the secret that it is signed with goes.
+TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
+  FlowWorld gateway(kWithKey);
+  TestServer front(gateway.world.scope, gateway.executor(), Kind::kPlain, gateway.handler());
+  std::string word;
+  gateway.world.run([&](World& w) -> Task<> {
+    vault::NewSecret secret{"aws", vault::Locked::copy_of("the-secret-key"), aws_config(), {}};
+    auto made = co_await gateway.vault->create("t", std::move(secret));
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    auto route = w.route(front.port);
+    route.tls = false;
+    auto head = request("POST");
+    head.has_body = true;
+    head.content_length = 8;
+    auto exchange = co_await w.upstream.start(std::move(route), std::move(head));
+    EXPECT_TRUE(exchange.ok());
+    if (!exchange.ok()) co_return;
+    EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
+    co_await until([&] { return gateway.parts->held_bodies.used() > 0; });
+    EXPECT_TRUE((co_await gateway.vault->remove("t", "aws")).ok());
+    EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
+    EXPECT_TRUE((co_await (*exchange)->finish_body()).ok());
+    auto answer = co_await (*exchange)->read_head();
+    EXPECT_TRUE(answer.ok());
+    if (answer.ok()) word = answer->headers.find("x-atoll-rule").value_or("");
+    front.close();
   });
+  EXPECT_EQ(word, "credential_unusable");
+}
+
+TEST(HttpFlow, AJwtThatTheGatewaySignedIsFoundInAnAnswer) {
+  FlowWorld gateway(kWithKey);
+  std::string text;
+  std::size_t places = 0;
+  gateway.world.run([&](World&) -> Task<> {
+    boost::json::object config{{"type", "jwt"}, {"algorithm", "HS256"}};
+    vault::NewSecret secret{"jwt", vault::Locked::copy_of(std::string(32, 'k')), config, {}};
+    EXPECT_TRUE((co_await gateway.vault->create("t", std::move(secret))).ok());
+    std::vector<vault::CredentialPtr> credentials{*gateway.vault->use("t", "jwt")};
+    auto tokens = co_await fetch_tokens(*gateway.parts, credentials);
+    EXPECT_TRUE(tokens.ok());
+    if (!tokens.ok()) co_return;
+    Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
+    auto injection = make_injection(*gateway.parts, in, true, credentials, *tokens, {}, "", request());
+    EXPECT_TRUE(injection.ok());
+    if (!injection.ok()) co_return;
+    text = injection->changes.headers.at(0).value.reveal();
+    places = injection->patterns->replace(text);
+  });
+  EXPECT_EQ(places, 1u);
+  EXPECT_EQ(text, "Bearer [jwt of atoll]");
+}
+
+TEST(PatternCache, IsBoundedByItsBytes) {
+  PatternCache cache;
+  std::size_t made = 0;
+  for (int i = 0; made < 2 * PatternCache::kMostBytes; ++i) {
+    auto id = fmt::format("sec_{}", i);
+    auto one = vault::credential({{"type", "bearer"}}, random_hex(vault::kMaxSearched / 2), id);
+    auto patterns = cache.of(id, {one}, {});
+    EXPECT_EQ(cache.of(id, {one}, {}), patterns);
+    made += patterns->bytes();
+    ASSERT_LE(cache.bytes(), PatternCache::kMostBytes);
+  }
+}
+
+// A name says nothing about a rule for addresses; where the request has gone does.
+TEST(HttpFlow, ADenialOfAnAddressIsForWhatHasGoneThereByName) {
+  constexpr char kAll[] = R"({"id":"all","action":"allow","hosts":["*"]})";
+  FlowWorld gateway(kAll);
+  Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
+  in.note_peer("9.9.9.9:443");
+  EXPECT_TRUE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  gateway.put(std::string(kAll) + R"(,{"id":"block","action":"deny","hosts":["9.9.9.0/24"]})");
+  EXPECT_FALSE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  gateway.world.run([](World&) -> Task<> { co_return; });
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ AddressCheck check_of_proxy(const Parts& parts, const Inbound& in) {
 
 }  // namespace
 
-void Inbound::note_peer(const net::Stream& server) {
+void Inbound::note_peer(const std::string& server) {
   if (sandbox->proxy) return;  // it is the proxy's address
-  auto peer = net::parse_endpoint(server.peer());
+  auto peer = net::parse_endpoint(server);
   auto address = peer.ok() ? parse_ip(peer->address) : Result<IpAddress>(peer.error());
   if (address.ok()) reached = *address;
 }

@@ -54,8 +54,9 @@ struct Inbound {
   Authority dialled;                      // a name, when the address was one that stands for a name
   std::optional<IpAddress> reached = {};  // where the connection to it has led
 
-  // `server` is that connection.
-  void note_peer(const net::Stream& server);
+  // `server` is that connection, or its peer.
+  void note_peer(const net::Stream& server) { note_peer(server.peer()); }
+  void note_peer(const std::string& server);
 };
 
 // For questions to the policy; views of `in`, which must outlive them.

@@ -8,10 +8,9 @@
 namespace atl::gateway {
 namespace {
 
-// The text that stands for this credential in a request; empty for kinds that are none.
-std::string_view text_of(const vault::Credential& credential, const vault::TokenPtr& token) {
+// The text that stands for this credential in a request; empty for kinds that are none, or a token.
+std::string_view text_of(const vault::Credential& credential) {
   const vault::Kind& kind = credential.config.kind;
-  if (vault::is_minted(kind)) return token ? token->reveal() : std::string_view();
   bool text =
       std::holds_alternative<vault::PlainKind>(kind) || std::holds_alternative<vault::HeaderKind>(kind) ||
       std::holds_alternative<vault::BearerKind>(kind) || std::holds_alternative<vault::BasicKind>(kind) ||
@@ -33,33 +32,35 @@ bool Placeholders::searches_body() const {
                      [](const vault::Resolvable& one) { return !one.places.body.empty(); });
 }
 
-async::Task<Result<Placeholders>> find_placeholders(Parts& parts, const Inbound& in, bool secure,
-                                                    const http::RequestHead& request) {
+Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in, bool secure,
+                                       const http::RequestHead& request) {
   Placeholders out;
   std::string_view path = request.path();
   vault::BindingRequest facts{in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
                               in.dialled.port,    secure,         request.method,          path};
-  // Copies: what is waited for below may change the list.
-  std::vector<vault::Binding> bindings;
   for (const vault::Binding* binding : vault::find(parts.vault.bindings(), facts)) {
-    if (binding->by_placeholder) bindings.push_back(*binding);
+    if (!binding->by_placeholder) continue;
+    auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
+    if (!credential) return unusable_credential(binding->secret, credential.error().message());
+    std::string_view value = text_of(**credential);
+    if (value.empty() && !vault::is_minted((*credential)->config.kind))
+      return unusable_credential((*credential)->row.name, "no text of its kind can stand for a placeholder");
+    std::string text = vault::placeholder_of(parts.placeholder_root, in.sandbox->id, binding->secret);
+    out.all.push_back({std::move(text), std::move(*credential), value, binding->places});
+    out.bindings.push_back(binding->id);
   }
-  for (vault::Binding& binding : bindings) {
-    auto credential = parts.vault.use(in.sandbox->tenant, binding.secret);
-    if (!credential) co_return unusable_credential(binding.secret, credential.error().message());
-    vault::TokenPtr token;
-    if (vault::is_minted((*credential)->config.kind)) {
-      CO_TRY(token, co_await parts.minter.token(*credential));
-    }
-    std::string_view value = text_of(**credential, token);
-    if (value.empty())
-      co_return unusable_credential((*credential)->row.name,
-                                    "no text of its kind can stand for a placeholder");
-    std::string text = vault::placeholder_of(parts.placeholder_root, in.sandbox->id, binding.secret);
-    out.all.push_back({std::move(text), std::move(*credential), value, std::move(binding.places)});
-    out.tokens.push_back(std::move(token));
+  out.tokens.resize(out.all.size());
+  return out;
+}
+
+async::Task<Result<void>> fetch_values(Parts& parts, Placeholders& found) {
+  for (std::size_t i = 0; i < found.all.size(); ++i) {
+    vault::Resolvable& one = found.all[i];
+    if (!vault::is_minted(one.credential->config.kind)) continue;
+    CO_TRY(found.tokens[i], co_await parts.minter.token(one.credential));
+    one.value = found.tokens[i]->reveal();
   }
-  co_return out;
+  co_return success();
 }
 
 void add_placeholders(Parts& parts, const Placeholders& found, Injection& injection) {

@@ -22,14 +22,17 @@ inline constexpr std::size_t kMaxCollectedBody = 1 << 20;
 struct Placeholders {
   std::vector<vault::Resolvable> all;
   std::vector<vault::TokenPtr> tokens;  // that values of `all` may lie in; null where there is none
+  std::vector<std::string> bindings;    // by id
   bool searches_body() const;
 };
 
 // What the bindings for this request's host, port, path and method let placeholders stand for. kDenied, word
-// "credential_unusable", when a credential is not there or of a kind that is no text. May wait for a token
-// endpoint.
-async::Task<Result<Placeholders>> find_placeholders(Parts& parts, const Inbound& in, bool secure,
-                                                    const http::RequestHead& request);
+// "credential_unusable", when a credential is not there or of a kind that is no text. Values that are tokens
+// are still to be fetched.
+Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in, bool secure,
+                                       const http::RequestHead& request);
+// Waits for token endpoints where there is no good token.
+async::Task<Result<void>> fetch_values(Parts& parts, Placeholders& found);
 
 // The credentials join those that the answer is searched for and that connections are kept apart by.
 void add_placeholders(Parts& parts, const Placeholders& found, Injection& injection);

@@ -25,6 +25,7 @@ class BoundedExchange final : public http::ClientExchange {
   Task<Result<void>> wait_body() override;
   bool body_waiting() const override { return inner_->body_waiting(); }
   net::StreamPtr take_stream() override { return inner_->take_stream(); }
+  std::string peer() const override { return inner_->peer(); }
   void close() override;
   // For the bodies; the limits of the route stay in force beside it.
   void set_idle_limit(Steady::duration limit) override { limits_.idle = limit; }

@@ -44,6 +44,7 @@ class FakeExchange final : public http::ClientExchange {
   Task<Result<std::size_t>> read_body(std::span<char>) override { co_return std::size_t{0}; }
   Task<Result<void>> wait_body() override { co_return success(); }
   net::StreamPtr take_stream() override { return nullptr; }
+  std::string peer() const override { return {}; }
   void close() override {}
   void set_idle_limit(Steady::duration) override {}
 

@@ -25,7 +25,8 @@ struct Route {
   bool h2 = true;          // may use HTTP/2 where the peer has it
   std::string sandbox;     // id and generation; connections never serve two of them
   std::string credential;  // id and version of what is injected; empty: nothing
-  // Asked once more when a connection stands, before anything of a request is sent on it; empty: yes.
+  // Of one request and not of its connection: asked right before its head goes out, and must be good as long
+  // as its exchange; empty: yes.
   std::function<bool()> may_send;
   AddressCheck check;                                         // never empty
   std::shared_ptr<const net::TlsClientIdentity> certificate;  // null: none. Belongs to `credential`

@@ -28,6 +28,7 @@ class SecretPatterns {
   ~SecretPatterns();
 
   bool empty() const { return nodes_.size() <= 1; }
+  std::size_t bytes() const { return nodes_.capacity() * sizeof(Node); }  // of memory
   // Replaces in a text that is whole; the number of places that were replaced.
   std::size_t replace(std::string& text) const;
 

@@ -98,12 +98,18 @@ Task<Result<net::TlsClientContext::Connected>> Upstream::open(Route route, net::
   co_return co_await dial_tls(tls_, std::move(plain), route, h2);
 }
 
-// A connection takes seconds to make, and whoever asked for it may not send any more.
-Result<void> Upstream::may_send(const Route& route) {
-  if (!route.may_send || route.may_send()) return success();
-  return make_error(Code::kCancelled, "the sandbox rests, or its rules have changed; nothing was sent to {}",
-                    route.authority.text())
-      .with_word("not_running");
+// A connection takes seconds to make, and whoever asked for it may not send any more. The question is taken
+// out of the route, which is one for all requests to an origin.
+http::BeforeSend Upstream::take_question(Route& route) {
+  auto may_send = std::exchange(route.may_send, nullptr);
+  if (!may_send) return {};
+  return [may_send = std::move(may_send), name = route.authority.text()]() -> Result<void> {
+    if (may_send()) return success();
+    return make_error(Code::kCancelled,
+                      "the sandbox rests, or its rules or credentials have changed; nothing was sent to {}",
+                      name)
+        .with_word("not_running");
+  };
 }
 
 Task<Result<net::StreamPtr>> Upstream::connect(Route route) {
@@ -115,7 +121,6 @@ Task<Result<net::StreamPtr>> Upstream::connect_http1(OriginPtr origin) {
   if (!origin) co_return make_error(Code::kCancelled, "connect: the sandbox has gone");
   if (origin->prepared) co_return std::move(origin->prepared);
   CO_TRY(auto connected, co_await open(origin->route, net::Http2::kNo));
-  CO_TRY_VOID(may_send(origin->route));
   co_return std::move(connected.stream);
 }
 
@@ -159,33 +164,37 @@ Task<Result<void>> Upstream::settle_protocol(OriginPtr origin) {
 }
 
 Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start_once(OriginPtr origin,
-                                                                         http::RequestHead request) {
+                                                                         http::RequestHead request,
+                                                                         http::BeforeSend before) {
   // A raw connection can be had over HTTP/1.1 only; every peer that is asked for one speaks it.
-  if (is_upgrade(request)) co_return co_await origin->http1->start(std::move(request));
+  if (is_upgrade(request)) co_return co_await origin->http1->start(std::move(request), std::move(before));
   for (int i = 0; i < kMaxStarts; ++i) {
-    if (origin->speaks == Origin::Speaks::kHttp1) co_return co_await origin->http1->start(std::move(request));
-    if (origin->http2 && origin->http2->usable()) co_return co_await origin->http2->start(std::move(request));
+    if (origin->speaks == Origin::Speaks::kHttp1)
+      co_return co_await origin->http1->start(std::move(request), std::move(before));
+    if (origin->http2 && origin->http2->usable())
+      co_return co_await origin->http2->start(std::move(request), std::move(before));
     CO_TRY_VOID(co_await settle_protocol(origin));
-    CO_TRY_VOID(may_send(origin->route));
+    if (before) CO_TRY_VOID(before());
   }
   co_return make_error(Code::kUnavailable, "{} takes no requests now", origin->route.authority.text());
 }
 
 Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start(Route route, http::RequestHead request) {
   auto limits = route.limits;
+  auto before = take_question(route);
   auto origin = origin_of(route);
   request.secure = route.tls;
   if (origin->speaks == Origin::Speaks::kHttp1) {
     // The client of HTTP/1.1 repeats by itself what may be repeated, and needs no copy for that.
-    CO_TRY(auto simple, co_await origin->http1->start(std::move(request)));
+    CO_TRY(auto simple, co_await origin->http1->start(std::move(request), std::move(before)));
     BoundedExchange::Repeat never;
     co_return std::make_unique<BoundedExchange>(std::move(simple), limits, std::move(never));
   }
   bool had_connection = origin->http2 != nullptr;
-  auto again = [this, origin, request]() { return start_once(origin, request); };
-  auto exchange = co_await start_once(origin, request);
+  auto again = [this, origin, request, before]() { return start_once(origin, request, before); };
+  auto exchange = co_await start_once(origin, request, before);
   if (!exchange.ok() && exchange.error().word() == http::kNotProcessed)
-    exchange = co_await start_once(origin, request);
+    exchange = co_await start_once(origin, request, before);
   if (!exchange.ok()) co_return std::move(exchange).error();
   bool idempotent = had_connection && http::is_idempotent(request.method) && !request.has_body &&
                     request.content_length.value_or(0) == 0;

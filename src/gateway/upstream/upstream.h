@@ -51,10 +51,11 @@ class Upstream {
   OriginPtr origin_of(const Route& route);
   void forget_from(const std::string& prefix);
   void make_room(const std::string& sandbox);
-  Task<Result<std::unique_ptr<http::ClientExchange>>> start_once(OriginPtr origin, http::RequestHead request);
+  Task<Result<std::unique_ptr<http::ClientExchange>>> start_once(OriginPtr origin, http::RequestHead request,
+                                                                 http::BeforeSend before);
   Task<Result<void>> settle_protocol(OriginPtr origin);
   Task<Result<net::StreamPtr>> connect_http1(OriginPtr origin);
-  static Result<void> may_send(const Route& route);
+  static http::BeforeSend take_question(Route& route);
   Task<Result<net::TlsClientContext::Connected>> open(Route route, net::Http2 h2);
 
   async::Executor executor_;

@@ -267,6 +267,54 @@ TEST(Upstream, AStreamMayBeSilentWithinItsLimitsOnly) {
   });
 }
 
+TEST(Upstream, AnExchangeTellsWhereItLeads) {
+  for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
+    World world;
+    TestServer server(world.scope, world.loop.get_executor(), kind, answer_version);
+    world.run([&](World& w) -> Task<> {
+      auto route = w.route(server.port);
+      route.tls = kind != Kind::kPlain;
+      route.h2 = kind == Kind::kTls;
+      auto exchange = co_await w.upstream.start(std::move(route), request());
+      EXPECT_TRUE(exchange.ok());
+      if (exchange.ok()) EXPECT_EQ((*exchange)->peer(), fmt::format("127.0.0.1:{}", server.port));
+    });
+  }
+}
+
+// While its connection was being made the rules changed, and other requests went to the same peer.
+TEST(Upstream, EachRequestIsAskedForRightBeforeItIsSent) {
+  for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {
+    World world;
+    std::string came;
+    http::Handler handler = [&came](http::Exchange& exchange) -> Task<> {
+      came += exchange.request().target;
+      (void)co_await exchange.respond({}, "");
+    };
+    TestServer server(world.scope, world.loop.get_executor(), kind, handler);
+    auto send = [&](World& w, std::string target, bool may, std::string& word) -> Task<> {
+      auto route = w.route(server.port);
+      route.tls = kind != Kind::kPlain;
+      route.h2 = kind == Kind::kTls;
+      route.may_send = [may] { return may; };
+      auto answer = co_await ask(w.upstream, std::move(route), request("GET", std::move(target)));
+      word = answer.ok() ? "sent" : answer.error().word();
+    };
+    std::string denied, allowed, later;
+    world.run([&](World& w) -> Task<> {
+      async::Scope all(w.loop.get_executor());
+      all.spawn("denied", send(w, "/denied", false, denied));
+      all.spawn("allowed", send(w, "/allowed", true, allowed));
+      co_await all.join();
+      co_await send(w, "/later", false, later);  // on a kept connection
+    });
+    EXPECT_EQ(came, "/allowed");
+    EXPECT_EQ(denied, "not_running");
+    EXPECT_EQ(allowed, "sent");
+    EXPECT_EQ(later, "not_running");
+  }
+}
+
 // gateway.md, reports 33 and 34: who leaves must not let the upstream go on working, and billing.
 TEST(Upstream, WhoLeavesStopsTheUpstream) {
   for (auto kind : {Kind::kPlain, Kind::kTlsHttp1Only, Kind::kTls}) {

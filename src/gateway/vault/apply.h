@@ -30,7 +30,7 @@ struct Changes {
 struct ApplyInput {
   const Credential& credential;
   const http::RequestHead& request;  // as it came from the sandbox; its authority is the canonical one
-  const Locked* token = nullptr;     // of a minted kind (minter.h)
+  const Locked* token = nullptr;     // of a kind that has one (minter.h)
   // Hexadecimal SHA-256 of the body; empty when the body has not been read. See needs_body_hash().
   std::string body_sha256;
   WallTime now;

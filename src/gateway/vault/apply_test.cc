@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "gateway/vault/credential_for_test.h"
+#include "gateway/vault/exchange.h"
 #include "gateway/vault/sealing.h"
 
 namespace atl::gateway::vault {
@@ -176,11 +177,13 @@ TEST(Aws, RefusesWhatItCannotSign) {
   EXPECT_EQ(apply({*aws(), request(), nullptr, "", kNow}).error().word(), "aws_scope_missing");
 }
 
-TEST(Apply, AJwtIsMadeForEachUse) {
+TEST(Apply, AJwtIsSignedAndGoesInAsItsToken) {
   auto key = std::string(32, 'k');
   auto jwt = credential(
       {{"type", "jwt"}, {"algorithm", "HS256"}, {"key_id", "k1"}, {"claims", {{"iss", "me"}}}}, key);
-  auto value = all_of(injected(jwt, request()).headers, "authorization");
+  EXPECT_FALSE(apply({*jwt, request(), nullptr, "", kNow}).ok());
+  auto token = Locked::copy_of(sign_own(*jwt, kNow)->access.reveal());
+  auto value = all_of(injected(jwt, request(), &token).headers, "authorization");
   ASSERT_TRUE(value.starts_with("Bearer "));
   auto parts = split(std::string_view(value).substr(7), '.');
   ASSERT_EQ(parts.size(), 3U);

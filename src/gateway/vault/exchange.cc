@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "gateway/vault/jwt.h"
 #include "http/json.h"
@@ -163,6 +164,17 @@ Result<TokenRequest> ask_github(const Credential& credential, WallTime now) {
   out.headers.emplace_back("accept", Secret("application/vnd.github+json"));
   out.headers.emplace_back("user-agent", Secret("atoll-gateway"));  // GitHub refuses requests without one
   return out;
+}
+
+Result<Tokens> sign_own(const Credential& credential, WallTime now) {
+  const auto& kind = std::get<JwtKind>(credential.config.kind);
+  json::object claims = kind.claims;
+  auto now_s = now.ms / 1000;
+  claims["iat"] = now_s;
+  claims["exp"] = now_s + kind.lifetime_s;
+  claims["jti"] = random_hex(16);
+  TRY(Secret token, sign_jwt({kind.algorithm, kind.key_id}, claims, credential.secret.reveal()));
+  return Tokens{std::move(token), Secret(), now + Millis(kind.lifetime_s * std::int64_t{1000})};
 }
 
 Result<Tokens> read_tokens(const TokenAnswer& answer, WallTime now) {

@@ -41,6 +41,9 @@ TokenRequest ask_by_device_code(const Credential& credential, std::string_view d
 // `credential` is of GithubAppKind. kInvalid when its key cannot sign.
 Result<TokenRequest> ask_github(const Credential& credential, WallTime now);
 
+// `credential` is of JwtKind: signed here, for no endpoint. kInvalid when its key cannot sign.
+Result<Tokens> sign_own(const Credential& credential, WallTime now);
+
 // kDenied, word "oauth_<error>", when the endpoint refuses for good ("oauth_invalid_grant": authorize again);
 // kUnavailable when it may do better later, or when the answer makes no sense. No error has anything of the
 // answer in it but that word.

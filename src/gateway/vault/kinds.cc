@@ -281,6 +281,14 @@ struct Checker {
   }
 };
 
+bool is_searched(const Kind& kind) {
+  const auto* jwt = std::get_if<JwtKind>(&kind);
+  bool private_key = std::holds_alternative<TlsClientKind>(kind) ||
+                     std::holds_alternative<GithubAppKind>(kind) ||
+                     (jwt != nullptr && jwt->algorithm != "HS256");
+  return !private_key;
+}
+
 }  // namespace
 
 Result<Config> parse_config(const json::object& text) {
@@ -313,6 +321,8 @@ std::string_view kind_name(const Kind& kind) {
 
 Result<void> check_secret(const Config& config, std::string_view secret) {
   if (secret.empty()) return wrong("is empty");
+  if (is_searched(config.kind) && secret.size() > kMaxSearched)
+    return make_error(Code::kTooLarge, "a secret that is no private key may have {} bytes", kMaxSearched);
   return std::visit(Checker{secret}, config.kind);
 }
 
@@ -348,6 +358,8 @@ bool collide(const Kind& a, const Kind& b) {
 bool is_minted(const Kind& kind) {
   return std::holds_alternative<OAuthKind>(kind) || std::holds_alternative<GithubAppKind>(kind);
 }
+
+bool has_token(const Kind& kind) { return is_minted(kind) || std::holds_alternative<JwtKind>(kind); }
 
 bool valid_header_name(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {

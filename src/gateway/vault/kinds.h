@@ -68,7 +68,8 @@ struct GithubAppKind {
   std::string installation_id;
   std::string api_url;  // "https://api.github.com"
 };
-// `authorization: Bearer <JWT>`, signed for each use. Secret: a private key in PEM, or the key of HS256.
+// `authorization: Bearer <JWT>`, signed here and used for half its life. Secret: a private key in PEM, or the
+// key of HS256.
 struct JwtKind {
   std::string algorithm;  // "RS256", "ES256", "EdDSA", "HS256"
   std::string key_id;
@@ -93,7 +94,11 @@ Result<Config> parse_config(const boost::json::object& text);
 boost::json::object write_config(const Config& config);
 std::string_view kind_name(const Kind& kind);  // "aws_sigv4"
 
-// Whether `secret` can be one of this kind; kInvalid says what it lacks, never what it is.
+// Of a secret that is no private key: it goes into requests, and answers are searched for it in all forms,
+// which take five hundred times its size.
+inline constexpr std::size_t kMaxSearched = 8 * 1024;
+// Whether `secret` can be one of this kind; kInvalid says what it lacks, never what it is; kTooLarge above
+// kMaxSearched.
 Result<void> check_secret(const Config& config, std::string_view secret);
 // One part of a secret that is a JSON object; empty when it has no such part.
 std::string secret_part(std::string_view secret, std::string_view part);
@@ -107,6 +112,8 @@ bool collide(const Kind& a, const Kind& b);
 
 // True when the credential is exchanged at an endpoint for a token that lasts a while (minter.h).
 bool is_minted(const Kind& kind);
+// True when a token goes into a request in the secret's place: one that is minted, or a JWT.
+bool has_token(const Kind& kind);
 
 // A header's name as RFC 9110 §5.1 has it.
 bool valid_header_name(std::string_view name);

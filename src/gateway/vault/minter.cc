@@ -28,7 +28,16 @@ Error needs_authorization(const Credential& credential) {
 Minter::Minter(async::Executor executor, Vault& vault, Fetch fetch, const Clock& clock)
     : executor_(executor), vault_(vault), fetch_(std::move(fetch)), clock_(clock), scope_(executor) {}
 
-Minter::SlotPtr Minter::slot_of(const Credential& credential) {
+// Who still holds an old version gets none: the slot is the newest version's, and an exchange with the old
+// secret would end that one's tokens.
+Result<Minter::SlotPtr> Minter::slot_of(const Credential& credential) {
+  auto known = vault_.info(credential.row.tenant, credential.row.id);
+  if (!known.ok() || known->version != credential.row.version) {
+    return make_error(Code::kUnavailable, "the credential '{}' was changed or taken away meanwhile",
+                      credential.row.name)
+        .with_word("credential_changed")
+        .with_hint("send the request again");
+  }
   auto& slot = slots_[credential.row.id];
   if (slot == nullptr || slot->version < credential.row.version) {
     slot = std::make_shared<Slot>(executor_);
@@ -42,8 +51,9 @@ bool Minter::good(const Slot& slot, Millis margin) const {
 }
 
 Task<Result<TokenPtr>> Minter::token(CredentialPtr credential) {
-  auto slot = slot_of(*credential);
+  CO_TRY(SlotPtr slot, slot_of(*credential));
   if (fresh(*slot)) co_return slot->access;
+  if (std::holds_alternative<JwtKind>(credential->config.kind)) co_return signed_token(*slot, *credential);
   bool wait = slot->busy || !slot->failed || clock_.now() >= slot->retry_at;
   if (wait && !slot->busy) {
     if (stopping_) co_return make_error(Code::kCancelled, "the gateway is stopping");
@@ -60,6 +70,15 @@ Task<Result<TokenPtr>> Minter::token(CredentialPtr credential) {
   if (slot->failed) co_return Error(*slot->failed);
   co_return make_error(Code::kUnavailable, "the token endpoint gave a token that has ended already")
       .with_word("token_endpoint_failed");
+}
+
+// One for many requests: answers are searched for it, and patterns cost more than a signature.
+Result<TokenPtr> Minter::signed_token(Slot& slot, const Credential& credential) const {
+  TRY(Tokens tokens, sign_own(credential, clock_.now()));
+  auto life = tokens.expires - clock_.now();
+  keep(slot, std::move(tokens));
+  slot.margin = life / 2;
+  return slot.access;
 }
 
 Task<> Minter::renew(SlotPtr slot, CredentialPtr credential) {
@@ -204,7 +223,7 @@ Task<Result<void>> Minter::finish_authorization(CredentialPtr credential, std::s
 
 // Exchanges `request` for the first tokens of `credential`.
 Task<Result<void>> Minter::adopt(CredentialPtr credential, TokenRequest request) {
-  auto slot = slot_of(*credential);
+  CO_TRY(SlotPtr slot, slot_of(*credential));
   CO_TRY(TokenAnswer answer, co_await fetch_(std::move(request)));
   CO_TRY(Tokens tokens, read_tokens(answer, clock_.now()));
   // Also an access token without a refresh token is kept: it cannot be had again without a person.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Minter: the tokens of credentials that are exchanged at an endpoint. Each is fetched once, however many
-// requests want it, and a refresh token that the endpoint has replaced is on disk before anything else
-// happens: one that is used twice, or lost, ends the account's access (docs/decisions/0118-minting.md).
+// Minter: the tokens of credentials that are exchanged at an endpoint, or signed here. Each is fetched once,
+// however many requests want it, and a refresh token that the endpoint has replaced is on disk before
+// anything else happens: one that is used twice, or lost, ends the account's access
+// (docs/decisions/0118-minting.md).
 #pragma once
 
 #include <functional>
@@ -37,8 +38,9 @@ class Minter {
 
   // A token that is good for its margin at least where the endpoint gives such ones. While it cannot be
   // renewed, the one at hand is good to its end. kDenied, word "oauth_invalid_grant" or
-  // "authorization_needed", when a person has to authorize it (again). Cancelling the caller does not stop an
-  // exchange.
+  // "authorization_needed", when a person has to authorize it (again); kUnavailable, word
+  // "credential_changed", when the secret has another version by now, or is gone. Cancelling the caller does
+  // not stop an exchange.
   Task<Result<TokenPtr>> token(CredentialPtr credential);
   // An upstream has refused `token`: the next caller gets a new one, but not within kTrusted of the exchange
   // that gave it. A program inside can have every request refused, and each would cost an exchange.
@@ -87,9 +89,10 @@ class Minter {
     WallTime expires;
   };
 
-  SlotPtr slot_of(const Credential& credential);
+  Result<SlotPtr> slot_of(const Credential& credential);
   bool good(const Slot& slot, Millis margin) const;
   bool fresh(const Slot& slot) const { return good(slot, slot.margin); }
+  Result<TokenPtr> signed_token(Slot& slot, const Credential& credential) const;
   Task<> renew(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> exchange(SlotPtr slot, CredentialPtr credential);
   Task<Result<void>> load(SlotPtr slot, CredentialPtr credential);

@@ -149,6 +149,33 @@ class MinterTest : public ::testing::Test {
   std::unique_ptr<Minter> minter_;
 };
 
+TEST_F(MinterTest, AJwtIsUsedForHalfItsLife) {
+  json::object config{{"type", "jwt"}, {"algorithm", "HS256"}, {"lifetime_s", 100}};
+  NewSecret secret{"jwt", Locked::copy_of(std::string(32, 'k')), config, {}};
+  ASSERT_TRUE(run(vault_->create("t1", std::move(secret))).ok());
+  auto first = mint(used("jwt"));
+  EXPECT_TRUE(first.starts_with("ey")) << first;
+  clock_.advance(std::chrono::seconds(49));
+  EXPECT_EQ(mint(used("jwt")), first);
+  clock_.advance(std::chrono::seconds(2));
+  EXPECT_NE(mint(used("jwt")), first);
+  EXPECT_TRUE(endpoint_.requests.empty());
+}
+
+TEST_F(MinterTest, AnOldVersionDoesNotTouchTheTokensOfTheNewOne) {
+  auto old = credential({{"grant", "client_credentials"}}, R"({"client_secret":"old"})");
+  ASSERT_TRUE(
+      run(vault_->rotate("t1", "a", Locked::copy_of(R"({"client_secret":"new"})"), std::nullopt)).ok());
+  EXPECT_EQ(mint(used()), "access-1");
+  clock_.advance(std::chrono::hours(2));
+  endpoint_.scripted.push_back(Endpoint::json(400, {{"error", "invalid_client"}}));
+  EXPECT_EQ(mint(old), "credential_changed");
+  endpoint_.scripted.clear();
+  EXPECT_EQ(mint(used()), "access-2");
+  ASSERT_TRUE(run(vault_->remove("t1", "a")).ok());
+  EXPECT_EQ(mint(old), "credential_changed");
+}
+
 TEST_F(MinterTest, Report76_ManyRequestsRefreshOnce) {
   // PrefectHQ/fastmcp#4901: a rotating refresh token used twice in parallel ended the account's access.
   auto credential = this->credential();

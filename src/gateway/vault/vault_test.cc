@@ -163,6 +163,15 @@ TEST_F(VaultTest, NoErrorTellsAValue) {
   }
 }
 
+TEST_F(VaultTest, WhatIsSearchedForInAnswersIsNotLarge) {
+  std::string most(kMaxSearched, 's');
+  boost::json::object header{{"type", "header"}, {"name", "x-api-key"}};
+  EXPECT_TRUE(create("a", most, "t1", header).ok());
+  EXPECT_EQ(create("b", most + "s", "t1", header).error().code(), Code::kTooLarge);
+  EXPECT_EQ(run_task(vault().rotate("t1", "a", Locked::copy_of(most + "s"), std::nullopt)).error().code(),
+            Code::kTooLarge);
+}
+
 TEST_F(VaultTest, AWrongKeyRefusesToStartAndSaysWhichWasNeeded) {
   ASSERT_TRUE(create("a").ok());
   auto right = vault().key_fingerprint();

@@ -77,11 +77,13 @@ void H2ClientConnection::close_idle() {
   output_.notify_all();
 }
 
-Task<Result<std::unique_ptr<ClientExchange>>> H2ClientConnection::start(RequestHead request) {
+Task<Result<std::unique_ptr<ClientExchange>>> H2ClientConnection::start(RequestHead request,
+                                                                        BeforeSend before_send) {
   if (request.method == "CONNECT" || request.headers.find("upgrade")) {
     co_return make_error(Code::kUnsupported, "a raw connection cannot be had over HTTP/2; use HTTP/1.1");
   }
   bool has_body = request.has_body || request.content_length.value_or(0) > 0;
+  if (before_send) CO_TRY_VOID(before_send());
   CO_TRY(StreamRef stream, submit(request, has_body));
   auto self = std::static_pointer_cast<H2ClientConnection>(shared_from_this());
   co_return std::make_unique<H2ClientExchange>(std::move(self), std::move(stream), request, has_body);

@@ -54,7 +54,7 @@ class H2ClientConnection final : public H2Client {
   Task<> read_loop();
   Task<> write_loop();
 
-  Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request) override;
+  Task<Result<std::unique_ptr<ClientExchange>>> start(RequestHead request, BeforeSend before_send) override;
   void close_idle() override;
   bool usable() const override;
   std::size_t active() const override { return streams_.size(); }

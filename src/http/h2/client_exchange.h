@@ -19,6 +19,7 @@ class H2ClientExchange final : public ClientExchange {
   bool body_waiting() const override { return stream_->buffered() > 0 || stream_->end_received; }
   Task<Result<void>> wait_body() override;
   net::StreamPtr take_stream() override;
+  std::string peer() const override { return connection_->peer(); }
   void close() override;
   void set_idle_limit(Steady::duration limit) override { idle_limit_ = limit; }
 
