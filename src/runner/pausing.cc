@@ -142,6 +142,8 @@ Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
   FAULT("runner.save.after_save");
   if (saved.ok()) {
     saved = parts_.memories.keep(sandbox.id, manifest);
+    // What was not kept for sure must not meet a disk that has changed since.
+    if (!saved.ok()) parts_.memories.drop(sandbox.id);
     if (!saved.ok()) TRY_VOID(driver.resume(running));
   }
   FAULT("runner.save.after_keep");
