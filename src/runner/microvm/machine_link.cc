@@ -74,9 +74,10 @@ Result<model::MachineReply> read_reply(int socket, Steady::time_point until) {
   model::MachineReply reply{};
   auto* at = reinterpret_cast<char*>(&reply);
   for (std::size_t done = 0; done < sizeof reply;) {
-    auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
+    auto left = std::chrono::ceil<Millis>(until - Steady::now());
     pollfd item{socket, POLLIN, 0};
-    int n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    // Also with something to read: a guest that never stops to answer is late at the bound.
+    int n = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return make_error(Code::kDeadline, "the guest did not answer in time");
     ssize_t got = ::recv(socket, at + done, sizeof reply - done, MSG_DONTWAIT);
