@@ -32,6 +32,17 @@ class GvisorMemoryTest : public GvisorTest {
     client_->send(wanted, wire::Type::kResume);
     return client_->receive<wire::StartReply>(wire::Type::kStartReply);
   }
+  // What came of a copy of 'a'.
+  wire::Status snapshot(bool memory) {
+    wire::SnapshotRequest wanted{};
+    wanted.sandbox.set(World::id('a'));
+    wanted.snapshot.set(kSnapshot);
+    wanted.memory = memory ? 1 : 0;
+    client_->send(wanted, wire::Type::kSnapshot);
+    auto taken = client_->receive<wire::SnapshotReply>(wire::Type::kSnapshotReply);
+    EXPECT_TRUE(taken);
+    return taken ? taken->status : wire::Status{};
+  }
   // Its link when it goes on.
   std::string resumed(std::uint64_t generation) {
     auto reply = resume(generation);
@@ -180,6 +191,8 @@ TEST_F(GvisorMemoryTest, StaysWhereItIsWhereThatIsAsked) {
   auto reply = client_->receive<wire::PauseReply>(wire::Type::kPauseReply);
   ASSERT_TRUE(reply && reply->status.ok == 1);
   EXPECT_EQ(reply->rest, Rest::kFrozen);
+  EXPECT_EQ(snapshot(true).word.str(), "memory_in_place");
+  EXPECT_EQ(snapshot(false).ok, 1);
   EXPECT_EQ(resumed(8), link);
 }
 
@@ -226,13 +239,8 @@ TEST_F(GvisorMemoryTest, ChildrenGoOnFromOneMomentAndAreTheirOwn) {
   start();
   std::string link = this->link('a'), pid = counter(link);
   World::shell(link, "echo parent >/dev/shm/who; echo 7 >/kept");
-  wire::SnapshotRequest wanted{};
-  wanted.sandbox.set(World::id('a'));
-  wanted.snapshot.set(kSnapshot);
-  wanted.memory = 1;
-  client_->send(wanted, wire::Type::kSnapshot);
-  auto taken = client_->receive<wire::SnapshotReply>(wire::Type::kSnapshotReply);
-  ASSERT_TRUE(taken && taken->status.ok == 1) << (taken ? taken->status.message.str() : "") << why();
+  auto taken = snapshot(true);
+  ASSERT_EQ(taken.ok, 1) << taken.message.str() << why();
   expect_counting(link, pid);  // it goes on
   std::map<char, std::string> children;
   for (char letter : {'b', 'c'}) {
@@ -260,14 +268,8 @@ TEST_F(GvisorMemoryTest, ASnapshotIsRefusedWhileSomebodyIsConnected) {
   std::string link = this->link('a'), pid = counter(link);
   sys::Fd open = World::connect(link);
   ASSERT_TRUE(open);
-  wire::SnapshotRequest wanted{};
-  wanted.sandbox.set(World::id('a'));
-  wanted.snapshot.set(kSnapshot);
-  wanted.memory = 1;
-  client_->send(wanted, wire::Type::kSnapshot);
-  auto taken = client_->receive<wire::SnapshotReply>(wire::Type::kSnapshotReply);
-  ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->status.word.str(), "outside_connections") << taken->status.message.str();
+  auto refused = snapshot(true);
+  EXPECT_EQ(refused.word.str(), "outside_connections") << refused.message.str();
   EXPECT_THAT(sys::list_directory(world_->path("data/snapshots")).value_or({}), IsEmpty());
   expect_counting(link, pid);
 }

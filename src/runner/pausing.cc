@@ -142,6 +142,8 @@ Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
   FAULT("runner.save.after_save");
   if (saved.ok()) {
     saved = parts_.memories.keep(sandbox.id, manifest);
+    // What was not kept for sure must not meet a disk that has changed since.
+    if (!saved.ok()) parts_.memories.drop(sandbox.id);
     if (!saved.ok()) TRY_VOID(driver.resume(running));
   }
   FAULT("runner.save.after_keep");
@@ -168,7 +170,13 @@ Result<void> Service::forget_memory(Sandbox& sandbox) {
 Result<void> Service::store(Sandbox& sandbox, wire::Rest result) {
   sandbox.phase = Phase::kStopping;
   bool saved = result == wire::Rest::kSaved;
-  TRY_VOID(set_rest(sandbox, saved ? wire::Rest::kSaving : wire::Rest::kStoring));
+  wire::Rest on_its_way = saved ? wire::Rest::kSaving : wire::Rest::kStoring;
+  // Where it has no slot, the number of the one that it had may be another's: no record names it.
+  if (sandbox.has_slot) {
+    TRY_VOID(set_rest(sandbox, on_its_way));
+  } else {
+    sandbox.record.rest = on_its_way;
+  }
   FAULT("runner.store.after_record");
   TRY_VOID(let_go(sandbox, KeepDisk::kYes));
   if (!saved) parts_.memories.drop(sandbox.id);

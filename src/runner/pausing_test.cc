@@ -213,6 +213,25 @@ TEST_F(PausingTest, TornDiskIsRefusedAndKept) {
   expect_end_without_leftovers();
 }
 
+// A resume that gets no slot, and a runner that dies while it puts the sandbox back to rest.
+TEST_F(PausingTest, WhatIsPutBackToRestTakesNoSlotOfOthers) {
+  started();
+  ASSERT_EQ(paused(Memory::kLost), "ok");
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.store.after_record", {"--slot-count", "1"})) << world_->log();
+  client_.emplace(world_->socket());
+  wire::StartReply other = started('b');
+  static_cast<void>(resumed(8));
+  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  start();
+  EXPECT_EQ(rest(), Rest::kStored);
+  EXPECT_EQ(listed('b').slot, other.slot);
+  EXPECT_EQ(listed('b').alive, 1);
+  std::vector<std::string> records = sys::list_directory(world_->path("run/sandboxes")).value_or({});
+  EXPECT_THAT(records, testing::ElementsAre(World::id('b')));
+  EXPECT_EQ(World::shell(other.interface.str(), "echo here"), "here\n");
+}
+
 // The runner dies at this point of a pause or a resume; the next one finishes it or repeats it.
 struct Edge {
   const char* point;

@@ -432,11 +432,15 @@ Result<void> Service::stop_sandbox(const wire::SandboxRef& request, wire::StopRe
 // A copy of it gives up and is waited for.
 Result<Service::Held> Service::hold_uncopied(const wire::SandboxRef& request) const {
   while (true) {
-    TRY(SandboxPtr wanted, find(request.sandbox.str(), request.generation));
-    wanted->stop_wanted = true;
     TRY(Held held, hold(request.sandbox.str(), request.generation));
-    held.sandbox->copied.wait(held.lock, [&held] { return !held.sandbox->copying; });
-    if (!held.sandbox->dropped) return held;
+    Sandbox& sandbox = *held.sandbox;
+    if (!sandbox.copying) return held;
+    sandbox.stop_wanted = true;
+    sandbox.copied.wait(held.lock, [&sandbox] { return !sandbox.copying; });
+    sandbox.stop_wanted = false;
+    // Others may have been quicker: another generation is not what was meant.
+    bool meant = request.generation == 0 || sandbox.generation == request.generation;
+    if (!sandbox.dropped && meant) return held;
   }
 }
 

@@ -95,6 +95,12 @@ Result<Service::CopySource> Service::begin_copy(const wire::SnapshotRequest& req
     return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
         .with_word("memory_gone");
   }
+  // In files there is none of its memory, and a guest's own kernel writes nothing out while it is frozen.
+  if (record.rest == wire::Rest::kFrozen && (memory || driver->capabilities().guest_disk)) {
+    return make_error(Code::kConflict, "sandbox {} rests with its memory in RAM, not in files", id)
+        .with_word("memory_in_place")
+        .with_hint("resume it first");
+  }
   SnapshotManifest manifest;
   manifest.sandbox = record.sandbox;
   manifest.generation = record.generation;

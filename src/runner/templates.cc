@@ -34,7 +34,11 @@ std::shared_ptr<TemplateCache::Build> TemplateCache::find(const std::string& bui
 Result<void> TemplateCache::prepare(const std::string& build) {
   std::shared_ptr<Build> entry = find(build);
   std::lock_guard lock(entry->mutex);
-  if (entry->mounted) return success();
+  return mount(build, *entry);
+}
+
+Result<void> TemplateCache::mount(const std::string& build, Build& entry) const {
+  if (entry.mounted) return success();
   std::string path = fmt::format("{}/{}/root.erofs", directory_, build);
   Result<sys::Fd> image = sys::open_file(path, O_RDONLY | O_NOFOLLOW);
   if (!image.ok()) {
@@ -55,13 +59,16 @@ Result<void> TemplateCache::prepare(const std::string& build) {
   }
   TRY_VOID(sys::ensure_directory(mount_point(build), 0700));
   TRY_VOID(sys::attach_mount(mount->get(), mount_point(build)));
-  entry->mounted = true;
+  entry.mounted = true;
   return success();
 }
 
 Result<sys::Fd> TemplateCache::clone(const std::string& build, int userns) {
-  TRY_VOID(prepare(build));
+  std::shared_ptr<Build> entry = find(build);
+  std::unique_lock lock(entry->mutex);  // forget() in between would leave an empty folder to copy
+  TRY_VOID(mount(build, *entry));
   TRY(sys::Fd copy, sys::clone_mount(AT_FDCWD, mount_point(build)));
+  lock.unlock();
   TRY_VOID(sys::idmap_mount(copy.get(), userns));
   return copy;
 }

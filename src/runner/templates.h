@@ -31,6 +31,7 @@ class TemplateCache {
     bool mounted = false;
   };
   std::shared_ptr<Build> find(const std::string& build);
+  Result<void> mount(const std::string& build, Build& entry) const;  // its mutex is held
   std::string mount_point(const std::string& build) const { return stage_ + "/" + build; }
 
   const std::string directory_;

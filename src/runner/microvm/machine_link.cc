@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "runner/driver.h"
 #include "sys/files.h"
 
 namespace atl::runner::microvm {
@@ -47,12 +49,23 @@ Result<Fd> listen_at(const std::string& folder, const std::string& name) {
   return socket;
 }
 
+Result<void> bound_sends(const Fd& socket, Millis bound) {
+  timeval time{bound.count() / 1000, bound.count() % 1000 * 1000};
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time) != 0)
+    return Error::from_errno(errno, "bound the sends of a socket");
+  return success();
+}
+
+// KERNEL: connect(2) waits while the line of those that wait to be accepted is full, for no longer than
+// SO_SNDTIMEO (socket(7)), and fails with EAGAIN then. A QEMU that accepts nobody would hold us for ever.
 Result<Fd> connect_to(const std::string& folder, const std::string& name) {
   TRY(Fd directory, sys::open_file(folder, O_PATH | O_DIRECTORY));
   TRY(sockaddr_un address, address_of(directory, name));
   TRY(Fd socket, make_socket());
+  TRY_VOID(bound_sends(socket, kPauseBound));
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return Error::from_errno(errno, fmt::format("connect to {}/{}", folder, name));
+  TRY_VOID(bound_sends(socket, Millis(0)));
   return socket;
 }
 
@@ -61,9 +74,10 @@ Result<model::MachineReply> read_reply(int socket, Steady::time_point until) {
   model::MachineReply reply{};
   auto* at = reinterpret_cast<char*>(&reply);
   for (std::size_t done = 0; done < sizeof reply;) {
-    auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
+    auto left = std::chrono::ceil<Millis>(until - Steady::now());
     pollfd item{socket, POLLIN, 0};
-    int n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    // Also with something to read: a guest that never stops to answer is late at the bound.
+    int n = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return make_error(Code::kDeadline, "the guest did not answer in time");
     ssize_t got = ::recv(socket, at + done, sizeof reply - done, MSG_DONTWAIT);
@@ -88,24 +102,24 @@ Result<MachineSockets> MachineLinks::listen(const std::string& sandbox) const {
   return sockets;
 }
 
-Result<MachineLinks::LinkPtr> MachineLinks::link_of(const std::string& sandbox) {
+MachineLinks::LinkPtr MachineLinks::find(const std::string& sandbox) const {
   std::lock_guard lock(mutex_);
-  LinkPtr& link = links_[sandbox];
-  if (link) return link;
+  auto link = links_.find(sandbox);
+  return link == links_.end() ? nullptr : link->second;
+}
+
+// Without the mutex where it connects: no QEMU keeps the others waiting.
+Result<MachineLinks::LinkPtr> MachineLinks::link_of(const std::string& sandbox) {
+  if (LinkPtr known = find(sandbox)) return known;
   auto made = std::make_shared<Link>();
-  Result<Fd> socket = connect_to(directory_, sandbox + ".channel");
-  if (!socket.ok()) {
-    links_.erase(sandbox);
-    return std::move(socket).error();
-  }
-  made->socket = std::move(*socket);
+  TRY(made->socket, connect_to(directory_, sandbox + ".channel"));
   // Not those of an earlier runner, whose answers may still come.
   std::uint8_t start[4];
   random_bytes(start);
   std::memcpy(&made->number, start, sizeof start);
   made->number = (made->number << 16) + 1;
-  link = made;
-  return made;
+  std::lock_guard lock(mutex_);
+  return links_.try_emplace(sandbox, std::move(made)).first->second;
 }
 
 Result<void> MachineLinks::wait_until_parked(const std::string& sandbox, Millis bound) {
@@ -139,10 +153,7 @@ Result<Fd> MachineLinks::connect_monitor(const std::string& sandbox) const {
   return connect_to(directory_, sandbox + ".qmp");
 }
 
-bool MachineLinks::knows(const std::string& sandbox) const {
-  std::lock_guard lock(mutex_);
-  return links_.contains(sandbox);
-}
+bool MachineLinks::knows(const std::string& sandbox) const { return find(sandbox) != nullptr; }
 
 void MachineLinks::drop(const std::string& sandbox) {
   {

@@ -45,6 +45,7 @@ class MachineLinks {
     std::uint64_t number = 0;
   };
   using LinkPtr = std::shared_ptr<Link>;
+  LinkPtr find(const std::string& sandbox) const;  // none: nullptr
   Result<LinkPtr> link_of(const std::string& sandbox);
   std::string path(const std::string& sandbox, const char* which) const;
   const std::string directory_;
