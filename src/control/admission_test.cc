@@ -171,5 +171,22 @@ TEST_F(AdmissionTest, AFloodOfOneTenantDelaysNobodyElse) {
   EXPECT_LT(place, 50) << "it came after as many as were under way, not after all";
 }
 
+TEST_F(AdmissionTest, AStartThatStandsInLineIsNotMadeAfterItsEnd) {
+  runner().hold.insert(Type::kStart);
+  for (int i = 0; i < 17; ++i) world().spawn(service().create(world().spec()), [](Result<SandboxView>) {});
+  world().until([&] {
+    auto rows = world().db->run_blocking([](store::Connection& c) { return store::load_live_sandboxes(c); });
+    return rows.ok() && rows->size() == 17 && runner().waiting == 16;
+  });
+  std::optional<Result<std::size_t>> ended;
+  world().spawn(service().end_all(), [&](Result<std::size_t> result) { ended.emplace(std::move(result)); });
+  world().until([&] { return runner().entries.empty() && service().status().ending == 0; });
+  runner().release_held();
+  world().until([&] { return ended.has_value(); });
+  EXPECT_TRUE(ended->ok());
+  EXPECT_EQ(runner().started, 16u);
+  EXPECT_TRUE(runner().entries.empty());
+}
+
 }  // namespace
 }  // namespace atl::control

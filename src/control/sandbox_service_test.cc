@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "store/sandboxes.h"
 #include "support/service_fixture.h"
 
 namespace atl::control {
@@ -85,23 +84,6 @@ TEST_F(ServiceTest, EndAllEndsTheReadyAndTheRunningAndLetsNothingNewStart) {
   EXPECT_EQ(world().create(world().spec()).error().code(), Code::kUnavailable);
   world().fill();
   EXPECT_TRUE(runner().entries.empty()) << "no pool is filled any more";
-}
-
-TEST_F(ServiceTest, AStartThatStandsInLineIsNotMadeAfterItsEnd) {
-  runner().hold.insert(wire::Type::kStart);
-  for (int i = 0; i < 17; ++i) world().spawn(service().create(world().spec()), [](Result<SandboxView>) {});
-  world().until([&] {
-    auto rows = world().db->run_blocking([](store::Connection& c) { return store::load_live_sandboxes(c); });
-    return rows.ok() && rows->size() == 17 && runner().waiting == 16;
-  });
-  std::optional<Result<std::size_t>> ended;
-  world().spawn(service().end_all(), [&](Result<std::size_t> result) { ended.emplace(std::move(result)); });
-  world().until([&] { return runner().entries.empty() && service().status().ending == 0; });
-  runner().release_held();
-  world().until([&] { return ended.has_value(); });
-  EXPECT_TRUE(ended->ok());
-  EXPECT_EQ(runner().started, 16u);
-  EXPECT_TRUE(runner().entries.empty());
 }
 
 TEST_F(ServiceTest, ThePoolFollowsItsTemplate) {
@@ -574,36 +556,6 @@ TEST_F(ServiceTest, EventsTellTheLifeOfASandbox) {
 }
 
 // The test vector of e2b-protocol 7.2.
-TEST_F(ServiceTest, TimeoutsThatAreSetAgainAndAgainDoNotFillTheJournal) {
-  std::string id = create_one();
-  auto set = [&] {
-    return world().run(service().set_timeout(world().tenant, id, std::chrono::seconds(600),
-                                             SandboxService::Extend::kReplace));
-  };
-  auto told = [&] {
-    store::EventQuery query{.tenant = world().tenant, .type = "sandbox.timeout"};
-    return world().run(service().events(query))->size();
-  };
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(set().ok());
-  EXPECT_EQ(told(), 1u);
-  world().clock.advance(std::chrono::seconds(61));
-  ASSERT_TRUE(set().ok());
-  EXPECT_EQ(told(), 2u);
-}
-
-TEST_F(ServiceTest, AllThatIsOldIsPrunedInOneGo) {
-  world().clock.advance(std::chrono::hours(24 * 10));
-  auto filled = world().db->run_blocking([](store::Connection& c) {
-    return c.exec(
-        "INSERT INTO events (at, tenant, sandbox, type, message, data)"
-        " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
-        " SELECT 1, 'x', 'i', 'old', '', '{}' FROM n");
-  });
-  ASSERT_TRUE(filled.ok());
-  world().run(service().prune());
-  EXPECT_EQ(world().run(service().events({.all_tenants = true, .type = "old"}))->size(), 0u);
-}
-
 TEST_F(ServiceTest, ASignedUrlFindsItsSandbox) {
   create_one();
   std::string id = create_one();

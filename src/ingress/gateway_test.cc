@@ -337,23 +337,6 @@ TEST_F(GatewayTest, TooManyRequestsOfOneSandbox) {
   EXPECT_THAT(answer, HasSubstr(R"("code":429)"));
 }
 
-TEST_F(GatewayTest, RequestsThatWaitForASandboxAreAmongItsOwn) {
-  options.requests_per_sandbox = 1;
-  services[8080] = describe;
-  fall_asleep(directory);
-  directory.slow = true;
-  auto first = connect();
-  auto both = [&]() -> Task<std::string> {
-    (void)co_await first->write_all(get("/"));
-    while (gateway().active() == 0) co_await async::yield();
-    co_return co_await exchange_bytes(get("/"));
-  };
-  EXPECT_THAT(run(both()), StartsWith("HTTP/1.1 429 "));
-  directory.slow = false;
-  EXPECT_THAT(run(read_to_end(*first)), StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(ask(get("/")), StartsWith("HTTP/1.1 200 "));
-}
-
 Task<> stream_slowly(http::Exchange& exchange) {
   (void)co_await exchange.send_head(http::ResponseHead());
   (void)co_await exchange.write("first");

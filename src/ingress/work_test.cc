@@ -16,6 +16,7 @@ class WorkTest : public testing::Test {
     directory_.add();
     Options options;
     options.domain = "atoll.localhost:7400";
+    options.requests_per_sandbox = 3;
     options.dial = [this](control::RoutePtr, std::uint16_t) { return dial(); };
     gateway_ = std::make_unique<Gateway>(directory_, std::move(options));
   }
@@ -49,6 +50,11 @@ class WorkTest : public testing::Test {
         "GET / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 8080\r\n\r\n", kId);
     EXPECT_TRUE((co_await stream.write_all(request)).ok());
   }
+  static Task<> receive(net::Stream& stream, std::string& out) {
+    std::string part(4096, 0);
+    auto got = co_await stream.read_some(part);
+    if (got) out = part.substr(0, *got);
+  }
   // Runs the loop until `condition` holds; gives up after 20 s.
   template <class Condition>
   bool until(Condition condition) {
@@ -67,6 +73,27 @@ class WorkTest : public testing::Test {
   FakeDirectory directory_;
   std::unique_ptr<Gateway> gateway_;
 };
+
+TEST_F(WorkTest, WhatWaitsForASleepingOneIsAmongItsRequests) {
+  auto& route = directory_.add();
+  route.state = model::State::kPaused;
+  route.auto_resume = true;
+  directory_.slow = true;
+  std::vector<net::StreamPtr> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(connect());
+    scope_.spawn("request", send(*clients.back()));
+  }
+  EXPECT_TRUE(until([&] { return gateway_->active() == 3; }));
+  auto one_more = connect();
+  std::string answer;
+  scope_.spawn("request", send(*one_more));
+  scope_.spawn("answer", receive(*one_more, answer));
+  EXPECT_TRUE(until([&] { return !answer.empty(); }));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 429 ")) << answer;
+  directory_.slow = false;
+  EXPECT_TRUE(until([&] { return activity().requests() == 3; })) << "these are served";
+}
 
 TEST_F(WorkTest, AStreamIsWorkFromItsHeadToItsEndWithOrWithoutBytes) {
   EXPECT_EQ(activity().requests(), 0u);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""atoll map: order, input, failures, lost sandboxes, interruption."""
+"""atoll map: order, input, failures, lost sandboxes, interruption; and what atoll run says of one that it cannot keep."""
 import json
 import signal
 import subprocess
@@ -53,5 +53,12 @@ def leaves_nothing_behind_when_it_is_interrupted(world):
     wait_for(lambda: world.sandboxes() == [], "no sandbox")
 
 
+def run_says_when_it_cannot_keep_a_sandbox(world):
+    done = world.run("run", "--keep", "--lifetime", "48h", "true")
+    [sandbox] = world.sandboxes()
+    world.ok("kill", sandbox)
+    assert done.returncode == 125 and sandbox.encode() in done.stderr, done.stderr
+
+
 TESTS = [gives_output_in_the_order_of_the_input, feeds_the_line_where_there_is_no_mark, tries_again_when_the_sandbox_is_lost,
-         does_not_repeat_what_is_refused, leaves_nothing_behind_when_it_is_interrupted]
+         does_not_repeat_what_is_refused, leaves_nothing_behind_when_it_is_interrupted, run_says_when_it_cannot_keep_a_sandbox]
