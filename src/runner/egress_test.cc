@@ -201,6 +201,26 @@ TEST_F(EgressTest, OtherDatagramsGoNowhere) {
   EXPECT_TRUE(soon([&] { return refused() >= before + 4; }));
 }
 
+// Rules of a time without a gateway: no rule of the tenant or the operator has judged them.
+TEST_F(EgressTest, AddressRulesOpenNoDatagrams) {
+  world_->kill();
+  ASSERT_TRUE(world_->start()) << world_->log();
+  client_.emplace(world_->socket());
+  auto reply = World::start_sandbox(*client_, World::id('a'));
+  ASSERT_TRUE(reply && reply->status.ok == 1);
+  wire::NetworkRequest request{};
+  request.sandbox.set(World::id('a'));
+  request.internet = 1;
+  request.allow[request.allow_count++] = {{9, 9, 9, 9}, 32, {}};
+  client_->send(request, wire::Type::kNetwork);
+  ASSERT_EQ(client_->receive<wire::Done>(wire::Type::kDone)->status.ok, 1);
+  world_->kill();
+  ASSERT_TRUE(world_->start({}, {"--egress-port", std::to_string(port_)})) << world_->log();
+  std::uint64_t before = refused();
+  ask(reply->pid, "9.9.9.9", 443, Answer::kNone);
+  EXPECT_TRUE(soon([&] { return refused() > before; }));
+}
+
 TEST_F(EgressTest, GoesOnUnderANewRunner) {
   std::string link = start('a');
   world_->kill();

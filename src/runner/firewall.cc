@@ -116,8 +116,8 @@ constexpr std::string_view kByAddress = R"(    iifname . ip daddr @allow accept
 )";
 
 // With one: TCP and DNS go to its port, whatever they are addressed to, and what is not redirected there does
-// not reach it. Of the rest only UDP to blocks that a policy names leaves.
-constexpr std::string_view kNamedUdp = "    meta l4proto udp iifname . ip daddr @allow accept\n";
+// not reach it. Nothing else leaves, whatever address rules a slot still has of a time without a gateway:
+// they are one author's word, and the gateway judges those of all.
 constexpr std::string_view kDivert = R"(
   chain divert {{
     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -278,7 +278,7 @@ std::string Firewall::chains() const {
   std::string text = fmt::format(
       kChains, fmt::arg("inside", model::kGuestAddress), fmt::arg("hosts", kHostAddresses),
       fmt::arg("aliases", kAliases), fmt::arg("labels", kLabelAliases), fmt::arg("bounds", bounds),
-      fmt::arg("told", kToldPerSecond), fmt::arg("judgement", gateway ? kNamedUdp : kByAddress),
+      fmt::arg("told", kToldPerSecond), fmt::arg("judgement", gateway ? "" : kByAddress),
       fmt::arg("redirected", redirected), fmt::arg("stranger_rules", strangers));
   if (!gateway) return text;
   return text + fmt::format(kDivert, fmt::arg("hosts", kHostAddresses), fmt::arg("port", egress_port_));
