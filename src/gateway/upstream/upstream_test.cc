@@ -289,7 +289,8 @@ TEST(Upstream, EachRequestIsAskedForRightBeforeItIsSent) {
     std::string came;
     http::Handler handler = [&came](http::Exchange& exchange) -> Task<> {
       came += exchange.request().target;
-      (void)co_await exchange.respond({}, "");
+      http::ResponseHead empty;
+      (void)co_await exchange.respond(std::move(empty), "");
     };
     TestServer server(world.scope, world.loop.get_executor(), kind, handler);
     auto send = [&](World& w, std::string target, bool may, std::string& word) -> Task<> {
