@@ -223,12 +223,12 @@ TEST_F(PausingTest, WhatIsPutBackToRestTakesNoSlotOfOthers) {
   wire::StartReply other = started('b');
   static_cast<void>(resumed(8));
   ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  std::vector<std::string> records = sys::list_directory(world_->path("run/sandboxes")).value_or({});
+  EXPECT_THAT(records, testing::ElementsAre(World::id('b')));
   start();
   EXPECT_EQ(rest(), Rest::kStored);
   EXPECT_EQ(listed('b').slot, other.slot);
   EXPECT_EQ(listed('b').alive, 1);
-  std::vector<std::string> records = sys::list_directory(world_->path("run/sandboxes")).value_or({});
-  EXPECT_THAT(records, testing::ElementsAre(World::id('b')));
   EXPECT_EQ(World::shell(other.interface.str(), "echo here"), "here\n");
 }
 
