@@ -63,6 +63,7 @@ struct FakeExchange final : http::ClientExchange {
   net::StreamPtr take_stream() override { return nullptr; }
   void close() override {}
   void set_idle_limit(Steady::duration) override {}
+  std::string peer() const override { return ""; }
 };
 
 std::shared_ptr<const SecretPatterns> one_secret() {
