@@ -167,9 +167,10 @@ def a_builder_that_is_killed_is_started_again(_):
         wait_for(lambda: len(world.builds()) == 2, "the next one")
         world.refused("45 %")
         # Everything is killed, and what comes then knows of no build: it is begun once more.
-        for pid in world.daemons().values():
+        killed = world.daemons().values()
+        for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: gone(world.builds()[1]), "the end of what it had started")
+        wait_for(lambda: all(gone(pid) for pid in [*killed, world.builds()[1]]), "the end of all, and of what it had started")
         world.ok("up", *world.start)
         wait_for(lambda: len(world.builds()) == 3, "the third one")
         world.answer(DONE.format(world.build))
