@@ -149,14 +149,7 @@ Task<Result<LivePtr>> SandboxService::claim_ready(const CreateSpec& spec, const 
 Amounts SandboxService::held_ready() const {
   Amounts sum;
   for (const auto& [key, pool] : pools_) {
-    for (const LivePtr& live : pool.ready) {
-      Amounts one = live->place.held();
-      sum.sandboxes += one.sandboxes;
-      sum.memory_bytes += one.memory_bytes;
-      sum.cpu_millis += one.cpu_millis;
-      sum.processes += one.processes;
-      sum.disk_bytes += one.disk_bytes;
-    }
+    for (const LivePtr& live : pool.ready) add(sum, live->place.held());
   }
   return sum;
 }

@@ -40,8 +40,7 @@ class Identity {
     Secret text;  // shown once
   };
   Task<Result<NewKey>> create_key(std::string tenant, std::string name, model::Role role);
-  // kNotFound when `tenant` has no such key.
-  // Of this tenant; without one, whoever has it.
+  // kNotFound when `tenant` has no such key; without a tenant, when nobody has it.
   Task<Result<void>> revoke_key(std::optional<std::string> tenant, std::string id);
   std::vector<model::ApiKey> keys(const std::string& tenant) const;
 

@@ -38,11 +38,6 @@ std::string too_much(const Amounts& held, const Amounts& demand, const Amounts& 
   return {};
 }
 
-void add(Amounts& sum, const Amounts& more) {
-  sum.sandboxes += more.sandboxes;
-  for (const Kind& kind : kSums) sum.*kind.amount += more.*kind.amount;
-}
-
 void take_off(Amounts& sum, const Amounts& less) {
   CHECK(sum.sandboxes >= less.sandboxes, "more sandboxes given back than taken");
   sum.sandboxes -= less.sandboxes;
@@ -53,6 +48,11 @@ void take_off(Amounts& sum, const Amounts& less) {
 }
 
 }  // namespace
+
+void add(Amounts& sum, const Amounts& more) {
+  sum.sandboxes += more.sandboxes;
+  for (const Kind& kind : kSums) sum.*kind.amount += more.*kind.amount;
+}
 
 Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead) {
   return {1, limits.memory_bytes + overhead.memory_bytes, limits.cpu_millis,

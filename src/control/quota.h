@@ -18,6 +18,8 @@ namespace atl::control {
 
 using model::Amounts;
 
+// Each amount to its own.
+void add(Amounts& sum, const Amounts& more);
 // The amounts of one sandbox with these limits: what its group may take on the host.
 Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead);
 

@@ -22,9 +22,6 @@ namespace {
 using async::Task;
 using Verdict = policy::RequestDecision::Verdict;
 
-constexpr std::uint16_t kHttpPort = 80;
-constexpr std::uint16_t kHttpsPort = 443;
-
 }  // namespace
 
 Error not_running(std::string_view state) {

@@ -26,11 +26,11 @@ Task<> until(Done done) {
 // The body that came in two parts: between them the secret that it is signed with goes.
 TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
   FlowWorld gateway(kWithKey);
-  TestServer front(gateway.world.scope, gateway.executor(), Kind::kPlain, gateway.handler());
+  TestServer front(gateway.world.scope, gateway.world.loop.get_executor(), Kind::kPlain, gateway.handler());
   std::string word;
   gateway.world.run([&](World& w) -> Task<> {
     vault::NewSecret secret{"aws", vault::Locked::copy_of("the-secret-key"), aws_config(), {}};
-    auto made = co_await gateway.vault->create("t", std::move(secret));
+    auto made = co_await gateway.parts.vault.create("t", std::move(secret));
     EXPECT_TRUE(made.ok()) << made.error().message();
     auto route = w.route(front.port);
     route.tls = false;
@@ -41,8 +41,8 @@ TEST(HttpFlow, ARequestThatSendsItsBodySlowlyKeepsNoSecretByThat) {
     EXPECT_TRUE(exchange.ok());
     if (!exchange.ok()) co_return;
     EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
-    co_await until([&] { return gateway.parts->held_bodies.used() > 0; });
-    EXPECT_TRUE((co_await gateway.vault->remove("t", "aws")).ok());
+    co_await until([&] { return gateway.parts.held_bodies.used() > 0; });
+    EXPECT_TRUE((co_await gateway.parts.vault.remove("t", "aws")).ok());
     EXPECT_TRUE((co_await (*exchange)->write_body("half")).ok());
     EXPECT_TRUE((co_await (*exchange)->finish_body()).ok());
     auto answer = co_await (*exchange)->read_head();
@@ -60,13 +60,13 @@ TEST(HttpFlow, AJwtThatTheGatewaySignedIsFoundInAnAnswer) {
   gateway.world.run([&](World&) -> Task<> {
     boost::json::object config{{"type", "jwt"}, {"algorithm", "HS256"}};
     vault::NewSecret secret{"jwt", vault::Locked::copy_of(std::string(32, 'k')), config, {}};
-    EXPECT_TRUE((co_await gateway.vault->create("t", std::move(secret))).ok());
-    std::vector<vault::CredentialPtr> credentials{*gateway.vault->use("t", "jwt")};
-    auto tokens = co_await fetch_tokens(*gateway.parts, credentials);
+    EXPECT_TRUE((co_await gateway.parts.vault.create("t", std::move(secret))).ok());
+    std::vector<vault::CredentialPtr> credentials{*gateway.parts.vault.use("t", "jwt")};
+    auto tokens = co_await fetch_tokens(gateway.parts, credentials);
     EXPECT_TRUE(tokens.ok());
     if (!tokens.ok()) co_return;
-    Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
-    auto injection = make_injection(*gateway.parts, in, true, credentials, *tokens, {}, "", request());
+    Inbound in{gateway.parts.registry.find("s"), "", authority("api.example:443")};
+    auto injection = make_injection(gateway.parts, in, true, credentials, *tokens, {}, "", request());
     EXPECT_TRUE(injection.ok());
     if (!injection.ok()) co_return;
     text = injection->changes.headers.at(0).value.reveal();
@@ -93,11 +93,11 @@ TEST(PatternCache, IsBoundedByItsBytes) {
 TEST(HttpFlow, ADenialOfAnAddressIsForWhatHasGoneThereByName) {
   constexpr char kAll[] = R"({"id":"all","action":"allow","hosts":["*"]})";
   FlowWorld gateway(kAll);
-  Inbound in{gateway.registry.find("s"), "", authority("api.example:443")};
+  Inbound in{gateway.parts.registry.find("s"), "", authority("api.example:443")};
   in.note_peer("9.9.9.9:443");
-  EXPECT_TRUE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  EXPECT_TRUE(still_allowed(gateway.parts.registry.find("s"), in, policy::Stream::kTls));
   gateway.put(std::string(kAll) + R"(,{"id":"block","action":"deny","hosts":["9.9.9.0/24"]})");
-  EXPECT_FALSE(still_allowed(gateway.registry.find("s"), in, policy::Stream::kTls));
+  EXPECT_FALSE(still_allowed(gateway.parts.registry.find("s"), in, policy::Stream::kTls));
   gateway.world.run([](World&) -> Task<> { co_return; });
 }
 

@@ -13,8 +13,6 @@ namespace {
 using async::Task;
 using Verdict = policy::RequestDecision::Verdict;
 
-constexpr std::uint16_t kHttpPort = 80;
-constexpr std::uint16_t kHttpsPort = 443;
 constexpr int kMostGatherings = 3;  // of what may change while it is gathered
 
 // As Host has it: without the port that belongs to the scheme.
