@@ -7,6 +7,7 @@
 
 #include "async/within.h"
 #include "base/bytes.h"
+#include "base/patience.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "model/guest_boot.h"
@@ -130,7 +131,7 @@ Task<Result<void>> GuestClient::wait_until_up() {
   request.method = "GET";
   request.target = "/health";
   request.authority = "guest";
-  auto answer = co_await async::within(kUpLimit, "guest health",
+  auto answer = co_await async::within(patient(kUpLimit), "guest health",
                                        http::fetch(client_, request, std::string(), kMaxAnswer));
   if (!answer) co_return unreachable(std::move(answer).error());
   if (answer->head.status != 204) {
@@ -145,7 +146,7 @@ Task<Result<void>> GuestClient::wait_until_started() {
   request.target = "/started";
   request.authority = "guest";
   request.headers.add("x-atoll-internal", token_);
-  auto answer = co_await async::within(kStartedLimit, "the template's start command",
+  auto answer = co_await async::within(patient(kStartedLimit), "the template's start command",
                                        http::fetch(client_, request, std::string(), kMaxAnswer));
   // 404: an older guest daemon, which knows of no such thing.
   if (answer && (answer->head.status == 204 || answer->head.status == 404)) co_return success();
@@ -167,7 +168,7 @@ Task<Result<http::Answer>> GuestClient::call(const char* method, std::string pat
     request.has_body = true;
     request.content_length = body.size();
   }
-  co_return co_await async::within(kInternalLimit, "guest daemon",
+  co_return co_await async::within(patient(kInternalLimit), "guest daemon",
                                    http::fetch(client_, std::move(request), std::move(body), kMaxAnswer));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which tier a sandbox gets: the rule is model/isolation's; here are those who have a say in it.
+#include "base/patience.h"
 #include "control/service_impl.h"
 
 namespace atl::control {
@@ -63,7 +64,7 @@ bool SandboxService::being_tested(model::Tier tier) const {
 
 // Repeats `check` while it fails for want of a test that the runner has not ended, within test_patience.
 Task<Result<void>> SandboxService::when_tested(std::function<Result<void>()> check) {
-  auto until = Steady::now() + options_.test_patience;
+  auto until = Steady::now() + patient(options_.test_patience);
   while (true) {
     Result<void> checked = check();
     if (checked.ok() || checked.error().word() != kBeingTested || stopping_) co_return checked;

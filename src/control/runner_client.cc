@@ -2,6 +2,7 @@
 #include "control/runner_client.h"
 
 #include "base/log.h"
+#include "base/patience.h"
 
 namespace atl::control {
 namespace {
@@ -102,8 +103,8 @@ Task<Result<void>> RunnerClient::serve_connection() {
   CO_TRY(connection_, co_await connect_());
   told_ = false;
   scope_.spawn("runner replies", read_loop(connection_));
-  auto answer =
-      co_await call<wire::HelloReply>(wire::Empty(), wire::Type::kHello, wire::Type::kHelloReply, kQuick);
+  auto answer = co_await call<wire::HelloReply>(wire::Empty(), wire::Type::kHello, wire::Type::kHelloReply,
+                                                patient(kQuick));
   if (!answer) {
     drop_connection();
     co_return std::move(answer).error();
@@ -233,7 +234,7 @@ Task<Result<Reply>> RunnerClient::call(Request request, wire::Type type, wire::T
 }
 
 Task<Result<wire::StartReply>> RunnerClient::start_sandbox(wire::StartRequest request) {
-  Steady::duration limit = request.snapshot.str().empty() ? kSlow : kCopy;
+  Steady::duration limit = patient(request.snapshot.str().empty() ? kSlow : kCopy);
   co_return co_await call<wire::StartReply>(request, wire::Type::kStart, wire::Type::kStartReply, limit);
 }
 
@@ -243,21 +244,24 @@ Task<Result<wire::PauseReply>> RunnerClient::pause_sandbox(std::string sandbox, 
   request.sandbox.set(sandbox);
   request.memory = memory ? 1 : 0;
   request.in_place = in_place ? 1 : 0;
-  co_return co_await call<wire::PauseReply>(request, wire::Type::kPause, wire::Type::kPauseReply, kSlow);
+  co_return co_await call<wire::PauseReply>(request, wire::Type::kPause, wire::Type::kPauseReply,
+                                            patient(kSlow));
 }
 
 Task<Result<wire::StartReply>> RunnerClient::resume_sandbox(wire::StartRequest request) {
-  co_return co_await call<wire::StartReply>(request, wire::Type::kResume, wire::Type::kStartReply, kSlow);
+  co_return co_await call<wire::StartReply>(request, wire::Type::kResume, wire::Type::kStartReply,
+                                            patient(kSlow));
 }
 
 Task<Result<wire::StopReply>> RunnerClient::stop_sandbox(std::string sandbox, std::uint64_t generation) {
   auto request = ref_of(sandbox, generation);
-  co_return co_await call<wire::StopReply>(request, wire::Type::kStop, wire::Type::kStopReply, kSlow);
+  co_return co_await call<wire::StopReply>(request, wire::Type::kStop, wire::Type::kStopReply,
+                                           patient(kSlow));
 }
 
 template <class Item>
 Task<Result<std::vector<Item>>> RunnerClient::collect(wire::Type type) {
-  CO_TRY(WaiterPtr waiter, co_await exchange(wire::Empty(), type, kSlow));
+  CO_TRY(WaiterPtr waiter, co_await exchange(wire::Empty(), type, patient(kSlow)));
   std::vector<Item> out;
   for (const std::string& bytes : waiter->replies) {
     CO_TRY(Item item, from_bytes<Item>(bytes));
@@ -273,7 +277,8 @@ Task<Result<std::vector<wire::ListReply>>> RunnerClient::list() {
 
 Task<Result<wire::StatsReply>> RunnerClient::stats(std::string sandbox, std::uint64_t generation) {
   auto request = ref_of(sandbox, generation);
-  co_return co_await call<wire::StatsReply>(request, wire::Type::kStats, wire::Type::kStatsReply, kQuick);
+  co_return co_await call<wire::StatsReply>(request, wire::Type::kStats, wire::Type::kStatsReply,
+                                            patient(kQuick));
 }
 
 Task<Result<std::vector<std::uint64_t>>> RunnerClient::usage(std::vector<std::string> sandboxes) {
@@ -282,8 +287,8 @@ Task<Result<std::vector<std::uint64_t>>> RunnerClient::usage(std::vector<std::st
   wire::UsageRequest request{};
   request.count = static_cast<std::uint32_t>(sandboxes.size());
   for (std::size_t i = 0; i < sandboxes.size(); ++i) request.sandbox[i].set(sandboxes[i]);
-  CO_TRY(auto reply,
-         co_await call<wire::UsageReply>(request, wire::Type::kUsage, wire::Type::kUsageReply, kQuick));
+  CO_TRY(auto reply, co_await call<wire::UsageReply>(request, wire::Type::kUsage, wire::Type::kUsageReply,
+                                                     patient(kQuick)));
   co_return std::vector<std::uint64_t>(reply.cpu_us, reply.cpu_us + sandboxes.size());
 }
 
@@ -307,7 +312,7 @@ Task<Result<void>> RunnerClient::network(std::string sandbox, std::uint64_t gene
     std::copy(cidr.address.begin(), cidr.address.end(), out.address);
     out.prefix = cidr.prefix;
   }
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kNetwork, wire::Type::kDone, kQuick));
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kNetwork, wire::Type::kDone, patient(kQuick)));
   co_return success();
 }
 
@@ -316,14 +321,14 @@ Task<Result<void>> RunnerClient::labels(std::string sandbox, std::uint64_t gener
   request.sandbox.set(sandbox);
   request.generation = generation;
   request.count = static_cast<std::uint32_t>(count);
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kLabels, wire::Type::kDone, kQuick));
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kLabels, wire::Type::kDone, patient(kQuick)));
   co_return success();
 }
 
 Task<Result<void>> RunnerClient::forget_build(std::string build) {
   wire::BuildRef request{};
   request.build.set(build);
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kForget, wire::Type::kDone, kQuick));
+  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kForget, wire::Type::kDone, patient(kQuick)));
   co_return success();
 }
 
@@ -341,7 +346,8 @@ Task<Result<wire::SnapshotReply>> RunnerClient::snapshot(std::string sandbox, st
 Task<Result<void>> RunnerClient::drop_snapshot(std::string snapshot) {
   wire::SnapshotRef request{};
   request.snapshot.set(snapshot);
-  CO_TRY_VOID(co_await call<wire::Done>(request, wire::Type::kDropSnapshot, wire::Type::kDone, kSlow));
+  CO_TRY_VOID(
+      co_await call<wire::Done>(request, wire::Type::kDropSnapshot, wire::Type::kDone, patient(kSlow)));
   co_return success();
 }
 

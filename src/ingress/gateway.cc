@@ -4,6 +4,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "async/within.h"
+#include "base/patience.h"
 #include "base/text.h"
 #include "ingress/headers.h"
 #include "ingress/relay.h"
@@ -186,7 +187,8 @@ Task<Result<control::RoutePtr>> Gateway::wake(std::string sandbox) {
     Gateway& gateway;
     std::unordered_map<std::string, std::size_t>::iterator mine;
   } waiting(*this, sandbox);
-  co_return co_await async::within(options_.wake_limit, "waking the sandbox", directory_.wake(sandbox));
+  co_return co_await async::within(patient(options_.wake_limit), "waking the sandbox",
+                                   directory_.wake(sandbox));
 }
 
 bool Gateway::full(const std::string& sandbox) const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/patience.h"
 #include "base/text.h"
 #include "runner/names.h"
 
@@ -24,6 +25,7 @@ enum Flag : int {
   kRunsc,
   kMicrovmEmulation,
   kEvictPaused,
+  kPatience,
   kEgressPort,
   kReadySlots,
   kReadyDisks,
@@ -45,6 +47,7 @@ constexpr option kFlags[] = {
     {"runsc", required_argument, nullptr, kRunsc},
     {"microvm-emulation", no_argument, nullptr, kMicrovmEmulation},
     {"evict-paused", no_argument, nullptr, kEvictPaused},
+    {"patience", required_argument, nullptr, kPatience},
     {"egress-port", required_argument, nullptr, kEgressPort},
     {"ready-slots", required_argument, nullptr, kReadySlots},
     {"ready-disks", required_argument, nullptr, kReadyDisks},
@@ -91,6 +94,10 @@ Result<void> apply(Options& options, int flag) {
     case kRunsc: options.runsc = optarg; break;
     case kMicrovmEmulation: options.microvm_emulation = true; break;
     case kEvictPaused: options.evict_paused = true; break;
+    case kPatience: {
+      TRY(options.patience, number("patience", optarg, 1, kMaxPatience));
+      break;
+    }
     case kEgressPort: {
       TRY(std::uint32_t port, number("egress-port", optarg, 1, 65535));
       options.egress_port = static_cast<std::uint16_t>(port);
@@ -154,6 +161,8 @@ Runs as root in the foreground; sandboxes outlive it and are taken over by the n
   --runsc PATH        gVisor's program, for the gvisor tier (default: found in PATH); none: do without
   --microvm-emulation where KVM does not work, emulate the processors of the microvm tier: slow, and reported
   --evict-paused      take the memory of paused sandboxes to the host's swap; refused where there is none
+  --patience N        wait N times as long for sandboxes to start, rest and end (default 1, up to 20): for
+                      hosts that are emulated, or always busy
   --egress-port N     where atoll-gateway listens: all TCP and all DNS of sandboxes is redirected to it, the
                       rest is refused (default: no gateway, address rules alone decide)
   --ready-slots N     slots to keep ready (default 8)

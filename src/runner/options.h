@@ -24,6 +24,7 @@ struct Options {
   std::int64_t control_uid = -1;  // instead of a name
   SlotRange slots{0, 1024};
   bool evict_paused = false;      // take the memory of those that rest in RAM to the host's swap
+  std::uint32_t patience = 1;     // times the usual bounds (base/patience.h)
   std::uint16_t egress_port = 0;  // where atoll-gateway listens; 0: no gateway
   std::uint32_t ready_slots = 8;
   std::uint32_t ready_disks = 8;

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/patience.h"
 #include "runner/container/driver.h"
 #include "runner/container/profile.h"
 #include "runner/evictor.h"
@@ -79,7 +80,7 @@ Result<void> make_directories(const Options& options) {
 Result<sys::Fd> take_lock(const Options& options) {
   std::string path = options.run_dir + "/runner.lock";
   TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT, 0600));
-  auto end = Steady::now() + kLockPatience;
+  auto end = Steady::now() + patient(kLockPatience);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR || (errno == EWOULDBLOCK && Steady::now() < end)) {
       std::this_thread::sleep_for(Millis(10));
@@ -276,6 +277,7 @@ Result<void> run(const Options& options) {
   if (::geteuid() != 0) {
     return make_error(Code::kDenied, "atoll-runner must run as root").with_hint("sudo atoll up");
   }
+  patience_factor = options.patience;
   ::umask(0022);
   raise_limits();
   block_signals();

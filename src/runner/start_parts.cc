@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "base/patience.h"
 #include "sys/files.h"
 #include "sys/process.h"
 
@@ -108,7 +109,7 @@ std::uint64_t shm_bytes(const model::Limits& limits) {
 }
 
 Result<void> wait_for_setup(int status_pipe, StepTimes& times) {
-  Steady::time_point until = Steady::now() + kStartBound;
+  Steady::time_point until = Steady::now() + patient(kStartBound);
   TRY(std::optional<ChildReport> report, read_report(status_pipe, until));
   if (!report) return make_error(Code::kUnavailable, "the sandbox died before it was set up");
   if (report->error != 0) return child_error(*report);
@@ -123,9 +124,9 @@ Result<void> wait_for_setup(int status_pipe, StepTimes& times) {
 }
 
 Result<void> freeze_processes(sys::Cgroups& cgroups, const Running& running) {
-  Result<void> frozen = cgroups.freeze(running.sandbox, kPauseBound);
+  Result<void> frozen = cgroups.freeze(running.sandbox, patient(kPauseBound));
   if (frozen.ok() || frozen.error().code() != Code::kDeadline) return frozen;
-  TRY_VOID(cgroups.thaw(running.sandbox, kPauseBound));
+  TRY_VOID(cgroups.thaw(running.sandbox, patient(kPauseBound)));
   return std::move(frozen)
       .error()
       .with_word("pause_timeout")
@@ -139,13 +140,13 @@ Result<void> end_processes(sys::Cgroups& cgroups, const Running& running) {
     // KERNEL: the end of PID 1 of a pid namespace ends all of them (pid_namespaces(7)); needed without
     // cgroup.kill.
     TRY_VOID(sys::signal_process(running.pidfd, SIGKILL));
-    if (!sys::wait_for_end(running.pidfd, kStopBound)) {
+    if (!sys::wait_for_end(running.pidfd, patient(kStopBound))) {
       return make_error(Code::kDeadline, "process {} of sandbox {} does not end", running.pid,
                         running.sandbox)
           .with_hint("a process is stuck in the kernel; its resources stay reserved, try again");
     }
   }
-  if (!cgroups.wait_empty(running.sandbox, kStopBound)) {
+  if (!cgroups.wait_empty(running.sandbox, patient(kStopBound))) {
     return make_error(Code::kDeadline, "processes of sandbox {} do not end", running.sandbox)
         .with_hint("a process is stuck in the kernel; its resources stay reserved, try again");
   }

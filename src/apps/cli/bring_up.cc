@@ -222,7 +222,7 @@ Result<Started> ensure_supervisor(const Config& config, Foreground foreground, c
   TRY_VOID(daemon_specs(started.config).ok() ? success()
                                              : Result<void>(daemon_specs(started.config).error()));
   TRY(started.child, fork_supervisor(started.config, foreground));
-  auto deadline = Steady::now() + kStartLimit;
+  auto deadline = Steady::now() + kStartLimit * config.patience;
   for (;;) {
     auto now = load_state(config.run_dir);
     if (now.ok() && is_running(now->process)) break;
@@ -249,7 +249,7 @@ Result<Target> bootstrap_target(const Config& config) {
 }
 
 Task<Result<void>> wait_until_serving(Session& session, const Config& config) {
-  auto deadline = Steady::now() + kStartLimit;
+  auto deadline = Steady::now() + kStartLimit * config.patience;
   std::string last = "control has not answered yet";
   auto before = load_state(config.run_dir);
   while (Steady::now() < deadline) {
@@ -271,7 +271,9 @@ Task<Result<void>> wait_until_serving(Session& session, const Config& config) {
     }
     co_await async::sleep_for(kPoll);
   }
-  co_return make_error(Code::kDeadline, "Atoll did not begin to serve within 30 seconds: {}", last)
+  co_return make_error(
+      Code::kDeadline, "Atoll did not begin to serve within {} seconds: {}",
+      std::chrono::duration_cast<std::chrono::seconds>(kStartLimit * config.patience).count(), last)
       .with_hint("see the logs in " + config.data_dir + "/log");
 }
 

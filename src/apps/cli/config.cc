@@ -10,6 +10,7 @@
 #include <toml++/toml.h>
 
 #include "apps/cli/suggest.h"
+#include "base/patience.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "model/isolation.h"
@@ -98,6 +99,7 @@ const std::map<std::string, Key>& keys() {
       {"templates.base", flag_key(&Config::base_template)},
       {"templates.first_use", flag_key(&Config::first_use)},
       {"microvm.emulation", flag_key(&Config::microvm_emulation)},
+      {"patience", number_key(&Config::patience)},
       {"pause.evict", flag_key(&Config::evict_paused)},
       {"gateway.enabled", flag_key(&Config::gateway)},
       {"gateway.rules", text_key(&Config::gateway_rules)},
@@ -205,6 +207,8 @@ Result<void> check_config(const Config& config) {
     return make_error(Code::kInvalid, "slots {} to {} do not fit: at least one, and all below {}",
                       config.slot_first, config.slot_first + config.slot_count, kMaxSlots);
   }
+  if (config.patience == 0 || config.patience > kMaxPatience)
+    return make_error(Code::kInvalid, "patience must be from 1 to {}, not {}", kMaxPatience, config.patience);
   if (!config.gateway_rules.empty() && config.gateway_rules.front() != '/')
     return make_error(Code::kInvalid, "gateway.rules must be an absolute path, not '{}'",
                       printable(config.gateway_rules));

@@ -33,6 +33,7 @@ struct Config {
   bool first_use = true;                   // build code-interpreter-v1 when it is first asked for
   std::string default_isolation = "auto";  // of sandboxes for which nobody asks for another
   bool microvm_emulation = false;          // allow the microvm tier without KVM
+  std::uint32_t patience = 1;              // times the usual bounds of waiting for sandboxes
   bool evict_paused = false;               // memory of paused sandboxes goes to the host's swap
   bool gateway = true;                     // all egress through atoll-gateway
   std::string gateway_rules;               // a file with the operator's rules; empty: none

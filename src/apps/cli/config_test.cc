@@ -81,6 +81,8 @@ TEST(Config, ValuesThatCannotWorkAreRefused) {
   EXPECT_TRUE(refused([](Config& c) { c.run_dir = "/a/../etc"; }));
   EXPECT_TRUE(refused([](Config& c) { c.run_dir = c.data_dir; }));
   EXPECT_TRUE(refused([](Config& c) { c.slot_count = 0; }));
+  EXPECT_TRUE(refused([](Config& c) { c.patience = 0; }));
+  EXPECT_TRUE(refused([](Config& c) { c.patience = 21; }));
   EXPECT_TRUE(refused([](Config& c) { c.slot_first = 60000; }));
   EXPECT_TRUE(refused([](Config& c) { c.listen = {"localhost:1"}; }));
   EXPECT_TRUE(refused([](Config& c) { c.listen.clear(); }));

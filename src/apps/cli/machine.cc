@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/cli/target.h"
+#include "base/patience.h"
 #include "model/first_use.h"
 #include "model/known_templates.h"
 #include "net/tcp.h"
@@ -118,6 +119,11 @@ void add_machine_options(Commands& commands, CLI::App& app, MachineOptions& opti
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}));
   app.add_flag("--microvm-emulation", options.microvm_emulation,
                "where KVM does not work, emulate the processors of the microvm tier");
+  app.add_option("--patience", options.patience,
+                 "wait N times as long for sandboxes to start, rest and end: for hosts that are emulated, or "
+                 "always busy (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, static_cast<int>(kMaxPatience)));
   app.add_flag("--evict-paused", options.evict_paused,
                "take the memory of paused sandboxes to the host's swap");
   auto* builds = app.add_flag("--first-use", options.first_use,
@@ -156,6 +162,7 @@ Result<Config> resolve_config(const MachineOptions& options, const Globals& glob
   if (options.ready >= 0) config.ready_sandboxes = static_cast<std::uint32_t>(options.ready);
   if (!options.default_isolation.empty()) config.default_isolation = options.default_isolation;
   if (options.microvm_emulation) config.microvm_emulation = true;
+  if (options.patience >= 0) config.patience = static_cast<std::uint32_t>(options.patience);
   if (options.evict_paused) config.evict_paused = true;
   if (options.gateway || options.no_gateway) config.gateway = options.gateway;
   if (options.first_use || options.no_first_use) config.first_use = options.first_use;
@@ -186,7 +193,9 @@ std::vector<std::string> config_flags(const Config& config) {
                                  "--ready",
                                  fmt::format("{}", config.ready_sandboxes),
                                  "--default-isolation",
-                                 config.default_isolation};
+                                 config.default_isolation,
+                                 "--patience",
+                                 fmt::format("{}", config.patience)};
   for (const std::string& address : config.listen) flags.insert(flags.end(), {"--listen", address});
   if (config.microvm_emulation) flags.push_back("--microvm-emulation");
   if (config.evict_paused) flags.push_back("--evict-paused");
@@ -244,6 +253,7 @@ std::vector<std::string> settings_that_differ(const Config& running, const Confi
   compare("--user", running.user, asked.user);
   compare("--slot-first", running.slot_first, asked.slot_first);
   compare("--slot-count", running.slot_count, asked.slot_count);
+  compare("--patience", running.patience, asked.patience);
   compare("--default-isolation", running.default_isolation, asked.default_isolation);
   if (running.gateway != asked.gateway) differ.push_back(running.gateway ? "--gateway" : "--no-gateway");
   if (running.first_use != asked.first_use)
@@ -273,6 +283,7 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                       "--control-user", config.user,
                       "--slot-first",   fmt::format("{}", config.slot_first),
                       "--slot-count",   fmt::format("{}", config.slot_count),
+                      "--patience",     fmt::format("{}", config.patience),
                       "--guestd",       guestd};
   if (config.microvm_emulation) runner.arguments.push_back("--microvm-emulation");
   if (config.evict_paused) runner.arguments.push_back("--evict-paused");
@@ -295,7 +306,9 @@ Result<std::vector<DaemonSpec>> daemon_specs(const Config& config) {
                        "--max-sandboxes",
                        fmt::format("{}", config.slot_count),
                        "--default-isolation",
-                       config.default_isolation};
+                       config.default_isolation,
+                       "--patience",
+                       fmt::format("{}", config.patience)};
   for (const std::string& address : config.listen)
     control.arguments.insert(control.arguments.end(), {"--listen", address});
   if (config.first_use) control.arguments.push_back("--first-use");

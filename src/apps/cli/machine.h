@@ -18,7 +18,7 @@ struct MachineOptions {
   bool no_config = false;  // hidden: take nothing from a file
   std::string data_dir, run_dir, user, plain, domain, default_isolation, gateway_rules;
   std::vector<std::string> listen;
-  int slot_first = -1, slot_count = -1, ready = -1;
+  int slot_first = -1, slot_count = -1, ready = -1, patience = -1;
   bool microvm_emulation = false;
   bool evict_paused = false;
   bool gateway = false, no_gateway = false;      // neither: as configured

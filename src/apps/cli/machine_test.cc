@@ -98,6 +98,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   config.gateway_port = 7499;
   config.gateway_rules = "/etc/atoll/rules.json";
   config.slot_count = 9;
+  config.patience = 4;
   config.ready_sandboxes = 0;
   config.default_isolation = "auto";
 
@@ -122,6 +123,7 @@ TEST(ConfigFlags, GiveTheSameConfiguration) {
   EXPECT_EQ(again->domain, config.domain);
   EXPECT_EQ(again->slot_first, config.slot_first);
   EXPECT_EQ(again->default_isolation, config.default_isolation);
+  EXPECT_EQ(again->patience, 4u);
   EXPECT_TRUE(again->microvm_emulation);
   EXPECT_TRUE(again->evict_paused);
   EXPECT_FALSE(again->gateway);

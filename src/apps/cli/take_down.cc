@@ -141,7 +141,7 @@ class TakeDown {
       TRY(ProcessId id, spawn_process({spec.program, spec.arguments, spec.user, spec.log_path}));
       own_runner_ = id;
     }
-    poll_until(kRunnerStart, [&] {
+    poll_until(kRunnerStart * config_.patience, [&] {
       link = RunnerLink::connect(config_.run_dir);
       return link.ok();
     });

@@ -4,6 +4,7 @@
 
 #include "apps/control/daemon.h"
 #include "base/log.h"
+#include "base/patience.h"
 
 int main(int argc, char** argv) {
   using namespace atl;
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
     return parsed.exit_code;
   }
+  patience_factor = parsed.options->patience;
   std::signal(SIGPIPE, SIG_IGN);
   control_app::Daemon daemon(std::move(*parsed.options));
   if (auto opened = daemon.open(); !opened) {

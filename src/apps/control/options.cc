@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/patience.h"
+
 namespace atl::control_app {
 namespace {
 
@@ -72,6 +74,12 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--default-isolation", raw.default_isolation,
                  "Of sandboxes for which nobody asks; auto is gvisor where it is usable, else container")
       ->check(CLI::IsMember({"container", "gvisor", "microvm", "auto"}))
+      ->capture_default_str();
+  app.add_option(
+         "--patience", options.patience,
+         "Wait so many times as long for sandboxes to start, rest and end: for hosts that are emulated, "
+         "or always busy")
+      ->check(CLI::Range(std::uint32_t(1), kMaxPatience))
       ->capture_default_str();
   app.add_option("--max-timeout", raw.max_timeout_s, "Longest time a sandbox may ask for, in seconds")
       ->check(CLI::Range(std::int64_t(1), std::int64_t(365 * 86'400)))

@@ -29,6 +29,7 @@ struct Options {
   struct Overcommit {
     std::uint32_t memory = 50, cpu = 1000, disk = 50, processes = 16;
   } overcommit;
+  std::uint32_t patience = 1;  // times the usual bounds (base/patience.h)
   control::ServiceOptions service;
 
   std::string control_dir() const { return data_dir + "/control"; }

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "base/patience.h"
 #include "model/guest_boot.h"
 #include "runner/container/child.h"
 #include "runner/disk_image.h"
@@ -112,7 +113,7 @@ Capabilities ContainerDriver::capabilities() const {
 Result<void> ContainerDriver::pause(const Running& running) { return freeze_processes(cgroups_, running); }
 
 Result<void> ContainerDriver::resume(const Running& running) {
-  return cgroups_.thaw(running.sandbox, kPauseBound);
+  return cgroups_.thaw(running.sandbox, patient(kPauseBound));
 }
 
 Result<void> ContainerDriver::stop(const Running& running) { return end_processes(cgroups_, running); }

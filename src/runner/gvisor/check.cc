@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/patience.h"
 #include "base/text.h"
 #include "model/guest_boot.h"
 #include "runner/names.h"
@@ -85,7 +86,7 @@ Result<void> check_version(int program, const std::string& path) {
   if (pid < 0) return Error::from_errno(errno, "fork to look at runsc");
   if (pid == 0) judge_version(program);
   Result<Fd> child = sys::open_pidfd(pid);
-  bool ended = child.ok() && sys::wait_for_end(child->get(), kVersionBound);
+  bool ended = child.ok() && sys::wait_for_end(child->get(), patient(kVersionBound));
   if (!ended) ::kill(pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
@@ -115,7 +116,7 @@ Result<void> connect_to(std::uint32_t slot) {
   pollfd item{fd.get(), POLLOUT, 0};
   int error = ETIMEDOUT;
   socklen_t size = sizeof error;
-  if (::poll(&item, 1, static_cast<int>(kAnswerBound.count())) > 0)
+  if (::poll(&item, 1, static_cast<int>(patient(kAnswerBound).count())) > 0)
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) return Error::from_errno(error, "connect to the guest daemon over the slot's link");
   return success();
@@ -170,7 +171,7 @@ Result<Fd> find_runsc(const std::string& given) {
 
 Result<void> self_test(const TestParts& parts) {
   Leases leases;
-  TRY(leases.slot, parts.slots.lease(kSlotBound));
+  TRY(leases.slot, parts.slots.lease(patient(kSlotBound)));
   std::uint32_t number = leases.slot.number;
   Result<void> result = start_and_connect(parts, leases);
   leases = {};

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/patience.h"
 #include "runner/disk_image.h"
 #include "runner/gvisor/bundle.h"
 #include "runner/gvisor/child.h"
@@ -39,14 +40,15 @@ constexpr std::size_t kLogBytes = 64 * 1024;
 
 Result<void> wait_until_ready(int pipe) {
   pollfd item{pipe, POLLIN, 0};
-  auto until = Steady::now() + kStartBound;
+  auto until = Steady::now() + patient(kStartBound);
   int n;
   do {
     auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
     n = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   } while (n < 0 && errno == EINTR);
   if (n <= 0)
-    return make_error(Code::kDeadline, "the guest daemon did not answer within {} ms", kStartBound.count());
+    return make_error(Code::kDeadline, "the guest daemon did not answer within {} ms",
+                      patient(kStartBound).count());
   char byte;
   if (::read(pipe, &byte, 1) != 1)
     return make_error(Code::kInternal, "the guest daemon ended before it listened");

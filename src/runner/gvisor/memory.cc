@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/patience.h"
 #include "base/units.h"
 #include "runner/gvisor/driver.h"
 #include "runner/gvisor/log_file.h"
@@ -193,7 +194,7 @@ Result<void> GvisorDriver::save(const Running& running, const model::Limits&, co
 
 // No process of the guest runs any more when connections are counted again, so none is opened after that.
 Result<void> GvisorDriver::write_memory(const Running& running) {
-  Steady::time_point until = Steady::now() + kSaveBound;
+  Steady::time_point until = Steady::now() + patient(kSaveBound);
   Visit visit(*this, running);
   TRY_VOID(visit.begin(Command::kSave, tools_.cgroups.usage(running.sandbox).memory_used + kStateRoom));
   TRY_VOID(visit.wait(until));
@@ -204,13 +205,13 @@ Result<void> GvisorDriver::write_memory(const Running& running) {
 }
 
 Result<void> GvisorDriver::resume(const Running& running) {
-  TRY_VOID(tools_.cgroups.thaw(running.sandbox, kPauseBound));
+  TRY_VOID(tools_.cgroups.thaw(running.sandbox, patient(kPauseBound)));
   TRY(Fd root, private_root(running));
   if (is_there(root.get(), kGoFifo)) return let_restored_go_on(running, root.get());
   if (!is_there(root.get(), kStillMark)) return success();
   Visit visit(*this, running);
   TRY_VOID(visit.begin(Command::kGoOn, 0));
-  return visit.wait(Steady::now() + kPauseBound);
+  return visit.wait(Steady::now() + patient(kPauseBound));
 }
 
 // The fifo goes when runsc has put everything back; an end before that is a failure.
@@ -219,7 +220,7 @@ Result<void> GvisorDriver::let_restored_go_on(const Running& running, int root) 
     TRY(Fd fifo, sys::open_at(root, kGoFifo + 1, O_WRONLY | O_NONBLOCK | O_NOFOLLOW));
     if (::write(fifo.get(), "", 1) != 1) return Error::from_errno(errno, "let a sandbox go on");
   }
-  Steady::time_point until = Steady::now() + kStartBound;
+  Steady::time_point until = Steady::now() + patient(kStartBound);
   while (is_there(root, kGoFifo)) {
     bool ended = sys::wait_for_end(running.pidfd, kLook);
     if (!ended && Steady::now() < until) continue;

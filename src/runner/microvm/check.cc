@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/patience.h"
 #include "base/units.h"
 #include "model/machine.h"
 #include "runner/self_tests.h"
@@ -62,7 +63,7 @@ Result<void> boot_one(const TestParts& parts, Leases& leases, Millis bound) {
 
 Result<void> try_boot(const TestParts& parts, Millis bound) {
   Leases leases;
-  TRY(leases.slot, parts.slots.lease(kSlotBound));
+  TRY(leases.slot, parts.slots.lease(patient(kSlotBound)));
   std::uint32_t number = leases.slot.number;
   Result<void> result = boot_one(parts, leases, bound);
   leases = {};
@@ -75,7 +76,7 @@ Result<Accelerator> find_accelerator(const TestParts& parts, std::uint32_t tsc_k
   Result<void> works = kvm.ok() ? success() : Result<void>(std::move(kvm).error());
   if (works.ok()) {
     parts.driver.use(Accelerator::kKvm, tsc_khz);
-    works = try_boot(parts, kKvmBound);
+    works = try_boot(parts, patient(kKvmBound));
   }
   if (works.ok()) return Accelerator::kKvm;
   if (works.error().word() == "host_capacity") return std::move(works).error();
@@ -83,7 +84,7 @@ Result<Accelerator> find_accelerator(const TestParts& parts, std::uint32_t tsc_k
     return std::move(works).error().context("KVM does not work here, and emulation is not allowed");
   log::info("KVM does not work, emulation is used", {{"why", works.error().message()}});
   parts.driver.use(Accelerator::kEmulation, tsc_khz);
-  Result<void> emulated = try_boot(parts, kBootBound);
+  Result<void> emulated = try_boot(parts, patient(kBootBound));
   if (!emulated.ok()) return std::move(emulated).error().context("self-test, emulated");
   return Accelerator::kEmulation;
 }

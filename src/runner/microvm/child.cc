@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/patience.h"
 #include "model/machine.h"
 
 namespace atl::runner::microvm {
@@ -26,7 +27,7 @@ namespace {
 enum Place : int { kChannelFd = 3, kTapFd, kTemplateFd, kDiskFd, kGuestdFd, kQmpFd, kStateFd };
 // And atoll-qmp (apps/qmp).
 enum MonitorPlace : int { kMonitorFd = 3, kFileFd, kFileAgainFd, kAnswerFd };
-constexpr unsigned kMonitorSeconds = 60;  // the runner's patience is less
+constexpr std::chrono::seconds kMonitorBound{60};  // the runner's patience is less
 // What lies in a file of stored memory beside it.
 constexpr rlim_t kDeviceState = 256ull << 20;
 // Above them, while they are filled.
@@ -261,7 +262,7 @@ void Child::run_monitor() {
   sigset_t signals;
   sigemptyset(&signals);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);
-  ::alarm(kMonitorSeconds);
+  ::alarm(static_cast<unsigned>(patient(kMonitorBound).count()));
   report(0, "", 0);
   const char* arguments[] = {"atoll-qmp", plan_.order.resumes != 0 ? "cont" : "save", nullptr};
   const char* environment[] = {nullptr};

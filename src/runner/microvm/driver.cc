@@ -17,6 +17,7 @@
 #include "base/digest.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/patience.h"
 #include "base/units.h"
 #include "model/machine.h"
 #include "runner/image_copy.h"
@@ -340,16 +341,16 @@ Result<Started> MicrovmDriver::start(const StartSpec& spec, Leases& leases, Step
   if (source.folder.empty()) return boot_new(spec, leases, lower.get(), key, times);
   source.layout = *layout;
   TRY(Started started, launch(spec, leases, lower.get(), source, times));
-  Result<void> ready = boot(spec, kBootBound);
+  Result<void> ready = boot(spec, patient(kBootBound));
   if (!ready.ok()) prepared_.drop(key);
   return checked(std::move(started), spec, ready);
 }
 
 Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, int lower,
                                         const std::string& key, StepTimes& times) {
-  auto until = Steady::now() + kBootBound;
+  auto until = Steady::now() + patient(kBootBound);
   TRY(Started started, launch(spec, leases, lower, Source(), times));
-  Result<void> ready = links_.wait_until_parked(spec.sandbox, kBootBound);
+  Result<void> ready = links_.wait_until_parked(spec.sandbox, patient(kBootBound));
   std::string folder = ready.ok() ? prepared_.begin(key) : std::string();
   Result<SavedMachine> kept = SavedMachine();
   Running running{spec.sandbox, started.pid, started.pidfd.get(), leases.slot.number};
@@ -372,7 +373,7 @@ Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const s
                                                  const model::Limits& limits) {
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
   TRY(SavedMachine saved, save_machine(tools_.launcher, {running.slot, monitor, tools_.machine},
-                                       folder + kMemoryFile, kSaveBound));
+                                       folder + kMemoryFile, patient(kSaveBound)));
   Layout layout{model::kMachineMagic, processors(limits), saved.memory_offset, limits.memory_bytes};
   TRY_VOID(
       sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout}, 0600));
@@ -381,7 +382,7 @@ Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const s
 
 Result<void> MicrovmDriver::continue_machine(const Running& running) {
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
-  return resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, kPauseBound);
+  return resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, patient(kPauseBound));
 }
 
 // First all programs of the guest come to rest, so that none of them runs in a copy before the copy has
@@ -396,7 +397,7 @@ Result<void> MicrovmDriver::save(const Running& running, const model::Limits& li
     stopped_[running.sandbox] = std::move(*saved);
     return success();
   }
-  Result<void> goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), kPauseBound);
+  Result<void> goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kPauseBound));
   if (!goes.ok())
     log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
   return std::move(saved).error();
@@ -412,7 +413,7 @@ Result<Started> MicrovmDriver::restore(const StartSpec& spec, Leases& leases, co
     return make_error(Code::kConflict, "the stored memory is of another size").with_word("snapshot_mismatch");
   TRY(Started started, launch(spec, leases, lower.get(), source, times));
   Result<void> there =
-      links_.order(spec.sandbox, order_with_names(model::MachineWord::kHello, spec), kBootBound);
+      links_.order(spec.sandbox, order_with_names(model::MachineWord::kHello, spec), patient(kBootBound));
   return checked(std::move(started), spec, there);
 }
 
@@ -423,25 +424,25 @@ Result<void> MicrovmDriver::pause(const Running& running) {
 
 // Of one that an earlier runner has left nothing is known but that it may stand still.
 Result<void> MicrovmDriver::resume(const Running& running) {
-  TRY_VOID(tools_.cgroups.thaw(running.sandbox, kPauseBound));
+  TRY_VOID(tools_.cgroups.thaw(running.sandbox, patient(kPauseBound)));
   bool stopped = !links_.knows(running.sandbox);
   {
     std::lock_guard lock(mutex_);
     stopped = stopped_.contains(running.sandbox) || stopped;
   }
   if (stopped) TRY_VOID(continue_machine(running));
-  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound));
+  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kGoBound)));
   std::lock_guard lock(mutex_);
   stopped_.erase(running.sandbox);
   return success();
 }
 
 Result<void> MicrovmDriver::sync(const Running& running) {
-  return links_.order(running.sandbox, order_of(model::MachineWord::kSync), kPauseBound);
+  return links_.order(running.sandbox, order_of(model::MachineWord::kSync), patient(kPauseBound));
 }
 
 Result<void> MicrovmDriver::still(const Running& running) {
-  return links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), kGoBound);
+  return links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), patient(kGoBound));
 }
 
 Result<void> MicrovmDriver::stop(const Running& running) {

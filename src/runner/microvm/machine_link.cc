@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/patience.h"
 #include "base/random.h"
 #include "runner/driver.h"
 #include "sys/files.h"
@@ -62,7 +63,7 @@ Result<Fd> connect_to(const std::string& folder, const std::string& name) {
   TRY(Fd directory, sys::open_file(folder, O_PATH | O_DIRECTORY));
   TRY(sockaddr_un address, address_of(directory, name));
   TRY(Fd socket, make_socket());
-  TRY_VOID(bound_sends(socket, kPauseBound));
+  TRY_VOID(bound_sends(socket, patient(kPauseBound)));
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return Error::from_errno(errno, fmt::format("connect to {}/{}", folder, name));
   TRY_VOID(bound_sends(socket, Millis(0)));
