@@ -17,7 +17,9 @@ from api import LOST_CONNECTION, Api, wait_until
 
 CGROUPS = "/sys/fs/cgroup/atoll"
 # Programs for inside: takes memory until something happens, and starts processes until that is refused.
-TAKE_MEMORY = "taken = []\nwhile True: taken.append(b'x' * (1 << 20))"
+# In large pieces: a program that goes on in small ones reads its own pages again for each, and a guest that is emulated twice over
+# then reads for minutes before its kernel takes the memory for used up.
+TAKE_MEMORY = "taken = []\nwhile True: taken.append(b'x' * (64 << 20))"
 TAKE_PROCESSES = """import subprocess
 started = []
 try:
