@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -92,6 +93,10 @@ class Driver {
   virtual Result<void> sync(const Running& running);
   // Comes to rest with everything on the disk image, until resume(). As pause() otherwise.
   virtual Result<void> still(const Running& running);
+
+  // Drops what it keeps on this host for sandboxes that are not among `kept`. Once, before anything is
+  // started.
+  virtual void sweep(const std::set<std::string>&) {}
 
   // Of tiers with memory_snapshot. What must be the same for a stored memory to be read here: release of the
   // runtime, processor, and the like, as text for people of less than 96 bytes. Constant once the tier is

@@ -37,6 +37,7 @@ Result<std::set<std::string>> Service::take_over() {
     if (std::uint32_t count = sandbox->record.label_count(); count > 0) labels[sandbox->record.slot] = count;
   }
   TRY_VOID(parts_.memories.sweep(kept));
+  for (Driver* driver : parts_.drivers) driver->sweep(kept);
   TRY_VOID(parts_.firewall.install(std::move(rules), std::move(labels)));
   FAULT("runner.sweep.after_rules");
   return kept;

@@ -10,6 +10,7 @@
 #include "runner/launcher.h"
 #include "runner/microvm/machine_link.h"
 #include "runner/microvm/monitor.h"
+#include "runner/microvm/origins.h"
 #include "runner/microvm/prepared.h"
 
 namespace atl::runner::microvm {
@@ -30,6 +31,7 @@ struct Tools {
   std::string log_file;       // gets what QEMU and the guest's kernel said at the last start that failed
   std::string sockets;        // a directory for those of machines
   std::string prepared;       // a directory for machines that wait, prepared, in files (prepared.h)
+  std::string origins;        // a directory for what running machines began as (origins.h), on the same disk
 };
 
 // The microvm tier: a kernel of its own on QEMU's microvm machine (docs/decisions/0083-microvm.md), whose
@@ -53,6 +55,7 @@ class MicrovmDriver final : public Driver {
   Result<void> resume(const Running& running) override;
   Result<void> sync(const Running& running) override;
   Result<void> still(const Running& running) override;
+  void sweep(const std::set<std::string>& kept) override { origins_.sweep(kept); }
   std::string runtime() const override;
   Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
   Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
@@ -70,6 +73,9 @@ class MicrovmDriver final : public Driver {
   struct Source;
   Result<sys::Fd> open_template(const std::string& build) const;
   Result<Parts> make_parts(const StartSpec& spec, Leases& leases, const Source& source) const;
+  static Result<Source> source_of(const std::string& folder);
+  void keep_origin(const StartSpec& spec, const Source& source) const;
+  void keep_prepared_origin(const StartSpec& spec);
   Result<Started> launch(const StartSpec& spec, Leases& leases, int lower, const Source& source,
                          StepTimes& times);
   Result<Started> checked(Started started, const StartSpec& spec, const Result<void>& ready);
@@ -86,6 +92,7 @@ class MicrovmDriver final : public Driver {
   const Tools tools_;
   MachineLinks links_;
   PreparedMachines prepared_;
+  const Origins origins_;
   Accelerator accelerator_ = Accelerator::kNone;
   std::uint32_t tsc_khz_ = 0;
   std::string machine_name_, daemon_name_, runtime_;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "runner/launcher.h"
+#include "runner/microvm/changes.h"
 #include "sys/fd.h"
 
 namespace atl::runner::microvm {
@@ -25,7 +26,7 @@ struct Question {
 // that was truncated ext4 begins to write it out, and whoever closes it waits for that (auto_da_alloc,
 // ext4(5)), so it stays open until it is synced.
 struct SavedMachine {
-  std::uint64_t memory_offset = 0;
+  MemoryPlace place;
   sys::Fd file, again;
 };
 
