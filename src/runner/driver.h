@@ -88,7 +88,9 @@ class Driver {
   // Brings all processes to rest where they stand, or lets them go on. Blocking, bounded by kPauseBound; may
   // be repeated. On error the sandbox runs as before.
   virtual Result<void> pause(const Running& running);
-  virtual Result<void> resume(const Running& running);
+  // `may_run` is set before anything of the sandbox can run: without it nothing has, whatever failed.
+  virtual Result<void> resume(const Running& running, bool& may_run);
+  Result<void> resume(const Running& running);
   // Writes to the disk image what the kernel holds of the sandbox's files. Blocking.
   virtual Result<void> sync(const Running& running);
   // Comes to rest with everything on the disk image, until resume(). As pause() otherwise.

@@ -13,6 +13,11 @@ namespace {
 
 Error not_here(const std::string& id) { return make_error(Code::kNotFound, "sandbox {} is not here", id); }
 
+Error memory_gone(const std::string& id) {
+  return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
+      .with_word("memory_gone");
+}
+
 Error not_paused(const std::string& id) {
   return make_error(Code::kConflict, "sandbox {} is not paused", id).with_word("not_paused");
 }
@@ -67,10 +72,7 @@ Result<void> Service::pause_sandbox(const wire::PauseRequest& request, wire::Pau
   if (sandbox.copying) return being_copied(id);
   wire::Rest rest = sandbox.record.rest;
   bool memory = request.memory != 0;
-  if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) {
-    return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
-        .with_word("memory_gone");
-  }
+  if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) return memory_gone(id);
   if (sandbox.ended && !wire::on_disk(rest) && !wire::on_its_way(rest)) {
     return make_error(Code::kConflict, "sandbox {} has ended", id).with_word("agent_lost");
   }
@@ -213,6 +215,8 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   }
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return not_here(id);
+  if (record.rest == wire::Rest::kStored && request.memory != 0)
+    return memory_gone(id).with_hint("a resume without memory boots from the disk");
   if (wire::on_disk(record.rest)) {
     TRY(driver, driver_to_start(record.tier));
     StepTimes times{};

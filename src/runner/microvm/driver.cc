@@ -482,7 +482,7 @@ Result<void> MicrovmDriver::pause(const Running& running) {
 }
 
 // Of one that an earlier runner has left nothing is known but that it may stand still.
-Result<void> MicrovmDriver::resume(const Running& running) {
+Result<void> MicrovmDriver::resume(const Running& running, bool& may_run) {
   TRY_VOID(tools_.cgroups.thaw(running.sandbox, kPauseBound));
   bool stopped = !links_.knows(running.sandbox);
   {
@@ -490,7 +490,7 @@ Result<void> MicrovmDriver::resume(const Running& running) {
     stopped = stopped_.contains(running.sandbox) || stopped;
   }
   if (stopped) TRY_VOID(continue_machine(running));
-  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound));
+  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound, may_run));
   std::lock_guard lock(mutex_);
   stopped_.erase(running.sandbox);
   return success();

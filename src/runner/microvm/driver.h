@@ -52,7 +52,8 @@ class MicrovmDriver final : public Driver {
   void forget(const std::string& build) override;
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
-  Result<void> resume(const Running& running) override;
+  using Driver::resume;
+  Result<void> resume(const Running& running, bool& may_run) override;
   Result<void> sync(const Running& running) override;
   Result<void> still(const Running& running) override;
   void sweep(const std::set<std::string>& kept) override { origins_.sweep(kept); }
