@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "support/microvm_fixture.h"
 
 namespace atl::runner_test {
@@ -342,6 +344,32 @@ TEST_F(MicrovmTest, ADeathWhileAMachineIsPreparedHarmsNothing) {
   }
 }
 
+// The reader of its answers is killed while QEMU writes: nobody has called that off.
+TEST_F(MicrovmTest, AMachineWhoseMemoryWasNotWrittenToTheEndGoesOn) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo mark > /dev/shm/mark");
+  std::string whole = world_->path("data/memory/.new-" + World::id('a') + "/whole");
+  std::thread killer([&] {
+    struct stat info{};
+    EXPECT_TRUE(soon([&] { return ::stat(whole.c_str(), &info) == 0 && info.st_size > 0; }));
+    for (int reader : readers()) ::kill(reader, SIGKILL);
+  });
+  std::string paused = pause('a', World::Memory::kKept);
+  killer.join();
+  EXPECT_EQ(paused, "") << world_->log();
+  // It stays in RAM, unless its reader was quicker than us.
+  auto rest = static_cast<wire::Rest>(World::list(*client_)[World::id('a')].rest);
+  EXPECT_TRUE(rest == wire::Rest::kFrozen || rest == wire::Rest::kSaved) << static_cast<int>(rest);
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kSaved));
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
+}
+
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
 
 // Wherever the runner dies, the next one finds the sandbox running or at rest, with all that was in it.
@@ -355,6 +383,7 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   connect();
   if (pause('a', World::Memory::kKept) != "no answer") EXPECT_EQ(resume('a'), "no answer");
   ASSERT_TRUE(died()) << GetParam() << " was not reached";
+  EXPECT_TRUE(soon([this] { return readers().empty(); })) << "the monitor is not free";
   start();
   auto rest = static_cast<wire::Rest>(World::list(*client_)[World::id('a')].rest);
   EXPECT_TRUE(rest == wire::Rest::kRuns || rest == wire::Rest::kSaved) << static_cast<int>(rest);
@@ -365,7 +394,7 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   EXPECT_TRUE(gone('a'));
 }
 INSTANTIATE_TEST_SUITE_P(, MicrovmCrashTest,
-                         testing::Values("runner.save.after_record", "runner.save.quiet",
+                         testing::Values("runner.save.after_record", "runner.save.quiet", "runner.save.asked",
                                          "runner.save.stored", "runner.save.after_save",
                                          "runner.memory.before_manifest", "runner.save.after_manifest",
                                          "runner.save.after_keep", "runner.stop.after_disk",

@@ -127,6 +127,26 @@ class MicrovmTest : public testing::Test {
     auto at = info.find("flags:");
     return at == info.npos || (std::strtol(info.c_str() + at + 6, nullptr, 8) & O_ACCMODE) != O_RDONLY;
   }
+  // The QEMU of one that no runner knows; 0: none.
+  pid_t machine(char letter) const {
+    for (const std::string& top : World::hierarchies()) {
+      std::string group = top + "/" + world_->name() + "/" + World::id(letter);
+      pid_t pid = std::atoi(sys::read_file(group + "/cgroup.procs").value_or("").c_str());
+      if (pid > 0) return pid;
+    }
+    return 0;
+  }
+  // Those who have a machine of this world written out.
+  std::vector<pid_t> readers() const {
+    std::vector<pid_t> out;
+    for (const std::string& entry : sys::list_directory("/proc").value_or({})) {
+      std::error_code error;
+      std::string file = std::filesystem::read_symlink("/proc/" + entry + "/fd/4", error);
+      bool reads = sys::read_file("/proc/" + entry + "/cmdline").value_or("").starts_with("atoll-qmp");
+      if (reads && file.starts_with(world_->path("data"))) out.push_back(std::atoi(entry.c_str()));
+    }
+    return out;
+  }
   // Emulated, on a busy machine.
   bool died() { return world_->wait_death() || world_->wait_death(); }
   bool gone(char letter) {

@@ -7,6 +7,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -34,6 +35,7 @@ enum Place : int { kMonitor = 3, kFile, kFileAgain, kAnswer };
 constexpr timespec kLook{0, 1'000'000};
 constexpr std::size_t kHead = 64 * 1024;  // of the file: more than what lies before the memory's description
 constexpr char kBlock[] = "m0";           // the memory backend (runner/microvm/child.cc)
+constexpr int kMostRefusals = 1'000;      // of `cont`, one each look
 
 [[noreturn]] void finish(bool done, const atl::model::MappedRam& memory, const char* why,
                          const char* more = "") {
@@ -46,6 +48,13 @@ constexpr char kBlock[] = "m0";           // the memory backend (runner/microvm/
   std::snprintf(reply.why, sizeof reply.why, "%s%s%s", why, *more != '\0' ? ": " : "", more);
   static_cast<void>(!::write(kAnswer, &reply, sizeof reply));
   ::_exit(done ? 0 : 1);
+}
+
+// KERNEL: a PID 1 gets only those signals from itself for which it has a handler (pid_namespaces(7)).
+void end_at_alarm() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { ::_exit(1); };
+  ::sigaction(SIGALRM, &action, nullptr);
 }
 
 // What is left to it: these calls, on the descriptors that it has.
@@ -147,6 +156,22 @@ std::optional<atl::model::MappedRam> unlist_pages() {
   return found;
 }
 
+// Lets a machine go on that was stopped; QEMU's last answer. What is being written out would stop it again at
+// its end, so that is called off and waited for. Where it was just done, `cont` is refused a moment longer
+// ("Migration is not finalized yet"; qmp_cont() of QEMU).
+QmpLine go_on(Monitor& monitor) {
+  static_cast<void>(monitor.say(R"({"execute":"migrate_cancel"})"));
+  for (int refusals = 0;;) {
+    QmpLine line = monitor.say(R"({"execute":"query-migrate"})");
+    const std::string& is = line.status;
+    if (is.empty() || is == "completed" || is == "failed" || is == "cancelled") {
+      line = monitor.say(R"({"execute":"cont"})");
+      if (line.kind == QmpLine::Kind::kReturn || ++refusals >= kMostRefusals) return line;
+    }
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &kLook, nullptr);
+  }
+}
+
 [[noreturn]] void save(Monitor& monitor) {
   monitor.require(R"({"execute":"stop"})");
   // One of an earlier attempt, if any.
@@ -165,7 +190,7 @@ std::optional<atl::model::MappedRam> unlist_pages() {
       why = line.reason.empty() ? "it did not say why" : line.reason;
     ::clock_nanosleep(CLOCK_MONOTONIC, 0, &kLook, nullptr);
   }
-  static_cast<void>(monitor.say(R"({"execute":"cont"})"));
+  static_cast<void>(go_on(monitor));
   finish(false, {}, "QEMU could not write the memory out", why.c_str());
 }
 
@@ -178,11 +203,13 @@ int main(int argc, char** argv) {
     std::fputs("atoll-qmp: speaks with a machine for atoll-runner; of no use elsewhere\n", stderr);
     return 2;
   }
+  end_at_alarm();
   confine();
   Monitor monitor;
   if (monitor.next().kind != QmpLine::Kind::kGreeting) finish(false, {}, "QEMU did not greet");
   monitor.require(R"({"execute":"qmp_capabilities"})");
   if (what == "save") save(monitor);
-  monitor.require(R"({"execute":"cont"})");
-  finish(true, {}, "");
+  QmpLine last = go_on(monitor);
+  if (last.kind == QmpLine::Kind::kReturn) finish(true, {}, "");
+  finish(false, {}, "QEMU does not let the machine go on", last.reason.c_str());
 }

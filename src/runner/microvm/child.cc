@@ -26,7 +26,7 @@ namespace {
 enum Place : int { kChannelFd = 3, kTapFd, kTemplateFd, kDiskFd, kGuestdFd, kQmpFd, kStateFd };
 // And atoll-qmp (apps/qmp).
 enum MonitorPlace : int { kMonitorFd = 3, kFileFd, kFileAgainFd, kAnswerFd };
-constexpr unsigned kMonitorSeconds = 60;  // the runner's patience is less
+constexpr unsigned kMonitorSeconds = 600;  // far beyond the runner's patience
 // What lies in a file of stored memory beside it.
 constexpr rlim_t kDeviceState = 256ull << 20;
 // Above them, while they are filled.
@@ -258,6 +258,9 @@ void Child::run_monitor() {
   const rlimit none{0, 0};
   check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
   give_up_rights(kMonitorUser);
+  // Or it would keep the next runner from the monitor. KERNEL: a change of ids clears this (prctl(2)). Where
+  // the launcher is gone already the runner is, and nobody reads the report below.
+  check(::prctl(PR_SET_PDEATHSIG, SIGKILL), "end with the launcher");
   sigset_t signals;
   sigemptyset(&signals);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);

@@ -354,7 +354,11 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
       ticks.ok() ? wait_for_setup(parts.status.first.get(), times) : Result<void>(std::move(ticks).error());
   started.log = std::move(parts.log);
   FAULT("runner.start.after_exec");
-  if (runs.ok()) started.start_ticks = *ticks;
+  if (runs.ok()) {
+    started.start_ticks = *ticks;
+    std::lock_guard lock(mutex_);
+    runs_.insert(spec.sandbox);
+  }
   return checked(std::move(started), spec, runs);
 }
 
@@ -403,12 +407,12 @@ Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, i
   TRY(Started started, launch(spec, leases, lower, Source(), times));
   Result<void> ready = links_.wait_until_parked(spec.sandbox, kBootBound);
   std::string folder = ready.ok() ? prepared_.begin(key) : std::string();
-  Result<SavedMachine> kept = SavedMachine();
+  Result<void> kept = success();
   Running running{spec.sandbox, started.pid, started.pidfd.get(), leases.slot.number};
   if (!folder.empty()) {
     kept = save_stopped(running, folder, spec.limits);
     if (!kept.ok()) log::warn("no machine was prepared", {{"why", kept.error().message()}});
-    ready = continue_machine(running);
+    ready = let_run(running);
   }
   auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
   if (ready.ok()) ready = boot(spec, left);
@@ -420,11 +424,15 @@ Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, i
 }
 
 // QEMU writes all of it, which stays in the page cache; of that goes to the disk what the machine has
-// changed.
-Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
-                                                 const model::Limits& limits) {
+// changed. Whatever comes of it, the machine may stand still until let_run().
+Result<void> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
+                                         const model::Limits& limits) {
   std::string whole = folder + kWholeFile;
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
+  {
+    std::lock_guard lock(mutex_);
+    runs_.erase(running.sandbox);
+  }
   TRY(SavedMachine saved,
       save_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, whole, kSaveBound));
   Result<bool> few = false;
@@ -433,16 +441,25 @@ Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const s
   if (!few.ok()) log::warn("all memory is stored", {{"why", few.error().message()}});
   Result<void> kept = few.ok() && *few ? success() : keep_all(saved, limits, folder);
   FAULT("runner.save.stored");
-  // KERNEL: see SavedMachine; nothing of a file that is empty is written out.
+  // KERNEL: at the close of a file that was truncated once ext4 begins to write it out, and whoever closes it
+  // waits for that (auto_da_alloc, ext4(5)); of one that is empty there is nothing.
   if (::ftruncate(saved.again.get(), 0) != 0 || ::unlink(whole.c_str()) != 0)
     return Error::from_errno(errno, fmt::format("remove {}", whole));
-  TRY_VOID(std::move(kept));
-  return saved;
+  return kept;
 }
 
-Result<void> MicrovmDriver::continue_machine(const Running& running) {
+// Does nothing where the machine runs for sure. Where it is still being written out for a runner that is
+// gone, or gave up, that is waited for.
+Result<void> MicrovmDriver::let_run(const Running& running) {
+  {
+    std::lock_guard lock(mutex_);
+    if (runs_.contains(running.sandbox)) return success();
+  }
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
-  return resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, kPauseBound);
+  TRY_VOID(resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, kSaveBound));
+  std::lock_guard lock(mutex_);
+  runs_.insert(running.sandbox);
+  return success();
 }
 
 // First all programs of the guest come to rest, so that none of them runs in a copy before the copy has
@@ -451,17 +468,17 @@ Result<void> MicrovmDriver::save(const Running& running, const model::Limits& li
                                  const std::string& folder) {
   TRY_VOID(still(running));
   FAULT("runner.save.quiet");
-  Result<SavedMachine> saved = save_stopped(running, folder, limits);
-  std::lock_guard lock(mutex_);
-  if (saved.ok()) {
-    stopped_[running.sandbox] = std::move(*saved);
-    return success();
-  }
-  Result<void> goes = continue_machine(running);
+  Result<void> saved = save_stopped(running, folder, limits);
+  if (!saved.ok()) go_on_anyway(running);
+  return saved;
+}
+
+// After what failed. Where this fails too, the next resume() tries it again.
+void MicrovmDriver::go_on_anyway(const Running& running) {
+  Result<void> goes = let_run(running);
   if (goes.ok()) goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), kPauseBound);
-  if (!goes.ok())
-    log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
-  return std::move(saved).error();
+  if (goes.ok()) return;
+  log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
 }
 
 Result<Started> MicrovmDriver::restore(const StartSpec& spec, Leases& leases, const std::string& folder,
@@ -481,27 +498,23 @@ Result<void> MicrovmDriver::pause(const Running& running) {
   return freeze_processes(tools_.cgroups, running);
 }
 
-// Of one that an earlier runner has left nothing is known but that it may stand still.
 Result<void> MicrovmDriver::resume(const Running& running, bool& may_run) {
   TRY_VOID(tools_.cgroups.thaw(running.sandbox, kPauseBound));
-  bool stopped = !links_.knows(running.sandbox);
-  {
-    std::lock_guard lock(mutex_);
-    stopped = stopped_.contains(running.sandbox) || stopped;
-  }
-  if (stopped) TRY_VOID(continue_machine(running));
-  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound, may_run));
-  std::lock_guard lock(mutex_);
-  stopped_.erase(running.sandbox);
-  return success();
+  TRY_VOID(let_run(running));
+  return links_.order(running.sandbox, order_of(model::MachineWord::kGo), kGoBound, may_run);
 }
 
 Result<void> MicrovmDriver::sync(const Running& running) {
+  TRY_VOID(let_run(running));
   return links_.order(running.sandbox, order_of(model::MachineWord::kSync), kPauseBound);
 }
 
+// A guest that answers too late may have come to rest nevertheless.
 Result<void> MicrovmDriver::still(const Running& running) {
-  return links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), kGoBound);
+  TRY_VOID(let_run(running));
+  Result<void> rests = links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), kGoBound);
+  if (!rests.ok()) go_on_anyway(running);
+  return rests;
 }
 
 Result<void> MicrovmDriver::stop(const Running& running) {
@@ -509,7 +522,7 @@ Result<void> MicrovmDriver::stop(const Running& running) {
   links_.drop(running.sandbox);
   origins_.drop(running.sandbox);
   std::lock_guard lock(mutex_);
-  stopped_.erase(running.sandbox);
+  runs_.erase(running.sandbox);
   return success();
 }
 

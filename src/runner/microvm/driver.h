@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "runner/disks.h"
@@ -83,9 +83,9 @@ class MicrovmDriver final : public Driver {
   Result<Started> boot_new(const StartSpec& spec, Leases& leases, int lower, const std::string& key,
                            StepTimes& times);
   Result<void> boot(const StartSpec& spec, Millis bound);
-  Result<SavedMachine> save_stopped(const Running& running, const std::string& folder,
-                                    const model::Limits& limits);
-  Result<void> continue_machine(const Running& running);
+  Result<void> save_stopped(const Running& running, const std::string& folder, const model::Limits& limits);
+  Result<void> let_run(const Running& running);
+  void go_on_anyway(const Running& running);
   // Prepared machines also hold the guest daemon.
   std::string prepared_runtime() const { return runtime() + " daemon " + daemon_name_; }
   void keep_log(int log) const;
@@ -98,7 +98,9 @@ class MicrovmDriver final : public Driver {
   std::uint32_t tsc_khz_ = 0;
   std::string machine_name_, daemon_name_, runtime_;
   mutable std::mutex mutex_;
-  std::map<std::string, SavedMachine> stopped_;  // sandboxes whose QEMU stands still after save()
+  // Sandboxes whose QEMU does not stand still, for sure: not between save() and let_run(), and not those that
+  // an earlier runner has left.
+  std::set<std::string> runs_;
 };
 
 // From QEMU's start to the guest daemon's answer, emulated on a busy machine. Below control's patience.

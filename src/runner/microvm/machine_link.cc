@@ -160,8 +160,6 @@ Result<Fd> MachineLinks::connect_monitor(const std::string& sandbox) const {
   return connect_to(directory_, sandbox + ".qmp");
 }
 
-bool MachineLinks::knows(const std::string& sandbox) const { return find(sandbox) != nullptr; }
-
 void MachineLinks::drop(const std::string& sandbox) {
   {
     std::lock_guard lock(mutex_);

@@ -35,8 +35,6 @@ class MachineLinks {
   // The same; `sent` is set when the guest can have got the order, also where nothing comes of it.
   Result<void> order(const std::string& sandbox, model::MachineOrder order, Millis bound, bool& sent);
   Result<sys::Fd> connect_monitor(const std::string& sandbox) const;
-  // Whether this runner has spoken with it.
-  bool knows(const std::string& sandbox) const;
   // The machine is gone.
   void drop(const std::string& sandbox);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/fault.h"
 #include "model/machine.h"
 #include "runner/names.h"
 #include "runner/start_parts.h"
@@ -69,6 +70,7 @@ Result<MemoryPlace> ask(Launcher& launcher, const Question& question, const Fd& 
   answer.second.reset();
   StepTimes ignored{};
   Result<void> set_up = wait_for_setup(status.first.get(), ignored);
+  if (file) FAULT("runner.save.asked");
   Result<model::MonitorReply> reply = set_up.ok() ? read_answer(answer.first.get(), bound)
                                                   : Result<model::MonitorReply>(std::move(set_up).error());
   static_cast<void>(sys::signal_process(launched.fd.get(), SIGKILL));
