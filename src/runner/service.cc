@@ -384,10 +384,7 @@ Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   FAULT("runner.stop.after_cgroup");
   if (keep == KeepDisk::kYes) {
     TRY_VOID(parts_.disks.settle(id, kRemoveWait));
-    Record stored = sandbox.record;
-    stored.rest = stored.rest == wire::Rest::kSaving ? wire::Rest::kSaved : wire::Rest::kStored;
-    stored.pid = 0;
-    TRY_VOID(parts_.stored.write(stored));
+    TRY_VOID(parts_.stored.complete(id));
   } else {
     parts_.disks.remove(id);
     parts_.stored.remove(id);

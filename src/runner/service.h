@@ -162,6 +162,9 @@ class Service {
   Result<void> save_or_freeze(Sandbox& sandbox, Driver& driver);
   static void fill(model::wire::PauseReply& reply, const Sandbox& sandbox);
   Result<void> store(Sandbox& sandbox, model::wire::Rest result);
+  Result<void> put_back(Sandbox& sandbox, const Record& stored);
+  Result<void> end_at_rest(Sandbox& sandbox, model::wire::Rest result);
+  static Record rested(const Sandbox& sandbox, model::wire::Rest result);
   Result<void> forget_memory(Sandbox& sandbox);
   Result<void> resume_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
                               model::wire::StartReply& reply);
