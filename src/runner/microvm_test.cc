@@ -370,6 +370,25 @@ TEST_F(MicrovmTest, AMachineWhoseMemoryWasNotWrittenToTheEndGoesOn) {
   EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
 }
 
+// The next runner cannot let it go on: nothing has run, so its memory is still true.
+TEST_F(MicrovmTest, WhatDoesNotGoOnAfterItsRunnerDiedRestsAsBefore) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo mark > /dev/shm/mark; echo text > /etc/text");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.start.after_complete", {"--microvm-emulation"})) << world_->log();
+  connect();
+  EXPECT_EQ(resume('a'), "no answer");
+  ASSERT_TRUE(died()) << "the point was never reached";
+  ASSERT_TRUE(std::filesystem::remove(world_->path("run/machines/" + World::id('a') + ".qmp")));
+  start();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kSaved));
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark /etc/text"), "mark\ntext\n");
+}
+
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
 
 // Wherever the runner dies, the next one finds the sandbox running or at rest, with all that was in it.

@@ -177,7 +177,8 @@ class Service {
     return {sandbox.id, sandbox.record.pid, sandbox.pidfd.get(), sandbox.record.slot};
   }
   // takeover.cc
-  Result<void> take_over_record(const Record& record, bool has_stored);
+  Result<void> take_over_record(const Record& record, const Record* stored);
+  Result<void> take_over_restored(Sandbox& sandbox, Driver& driver, const Record& stored);
   void take_over_stored(const Record& record);
   Result<void> take_over_rest(Sandbox& sandbox);
   Result<void> take_over_saving(Sandbox& sandbox, Driver* driver);
