@@ -389,6 +389,26 @@ TEST_F(MicrovmTest, WhatDoesNotGoOnAfterItsRunnerDiedRestsAsBefore) {
   EXPECT_EQ(shell('a', "cat /dev/shm/mark /etc/text"), "mark\ntext\n");
 }
 
+// Its names find no room on the copy.
+TEST_F(MicrovmTest, AChildOfOneWithAFullDiskGoesOn) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "rm /etc/hostname /etc/hosts /etc/machine-id; echo mark > /dev/shm/mark");
+  ASSERT_THAT(shell('a', "dd if=/dev/zero of=/fill bs=64k 2>&1; dd if=/dev/zero of=/rest bs=1 2>&1; sync"),
+              HasSubstr("No space left on device"));
+  ASSERT_EQ(snapshot('a', kSnapshot, true), "") << world_->log();
+  for (bool memory : {true, false}) {
+    char letter = memory ? 'b' : 'c';
+    wire::StartRequest child = request(letter);
+    child.snapshot.set(kSnapshot);
+    child.memory = memory ? 1 : 0;
+    links_[letter] = started(child).interface.str();
+    EXPECT_EQ(shell(letter, "hostname"), World::id(letter) + "\n");
+    EXPECT_EQ(shell(letter, "cat /dev/shm/mark 2>/dev/null"), memory ? "mark\n" : "");
+  }
+}
+
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
 
 // Wherever the runner dies, the next one finds the sandbox running or at rest, with all that was in it.
