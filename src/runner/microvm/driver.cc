@@ -154,6 +154,12 @@ model::MachineOrder order_with_names(model::MachineWord word, const StartSpec& s
   return order;
 }
 
+// Of a guest that came to nothing: what one answers is of its own disk or template.
+bool is_silence(const Error& error) {
+  return error.code() == Code::kDeadline || error.code() == Code::kUnavailable ||
+         error.code() == Code::kCorrupt;
+}
+
 std::string processor_name() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   char vendor[13] = {};
@@ -174,15 +180,16 @@ std::string short_digest(int file) {
 
 }  // namespace
 
-// From what a machine starts: its memory, or nothing.
+// From what a machine starts: its memory, or nothing. What is open stays when the names go.
 struct MicrovmDriver::Source {
   std::string folder;  // empty: it boots
   std::string mapped;  // the file whose pages are its memory, less those that the folder's own file names
   Layout layout{};     // of `mapped`
+  Fd memory, state;    // a read-only mount of `mapped`, and the folder's own file
 };
 
 struct MicrovmDriver::Parts {
-  Fd machine, devices, image, tap, log, memory, state;
+  Fd machine, devices, image, tap, log;
   std::pair<Fd, Fd> status;  // the end to read, the end to write
   MachineSockets sockets;
 
@@ -191,8 +198,6 @@ struct MicrovmDriver::Parts {
     sockets = {};
     tap.reset();
     image.reset();
-    memory.reset();
-    state.reset();
   }
 };
 
@@ -257,6 +262,10 @@ Result<MicrovmDriver::Source> MicrovmDriver::source_of(const std::string& folder
   source.mapped = folder + "/" + kSharedMemory;
   if (::access(source.mapped.c_str(), F_OK) != 0) source.mapped = folder + kMemoryFile;
   TRY(source.layout, read_layout(folder));
+  TRY(source.memory, sys::clone_mount(AT_FDCWD, source.mapped));
+  TRY_VOID(
+      sys::restrict_mount(source.memory.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
+  TRY(source.state, sys::open_file(folder + kMemoryFile, O_RDONLY));
   return source;
 }
 
@@ -277,19 +286,12 @@ void MicrovmDriver::keep_prepared_origin(const StartSpec& spec) {
 
 void MicrovmDriver::forget(const std::string& build) { prepared_.forget(build); }
 
-Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases,
-                                                       const Source& source) const {
+Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases) const {
   Parts parts;
   TRY(parts.image, tools_.disks.open_image(spec.sandbox, O_RDWR));
   leases.slot.listener.reset();  // of the slot's network stack, which is only on the way here
   TRY(parts.tap, make_cable(leases.slot, tools_.host_netns));
   TRY(parts.machine, sys::clone_mount(AT_FDCWD, tools_.machine));
-  if (!source.folder.empty()) {
-    TRY(parts.memory, sys::clone_mount(AT_FDCWD, source.mapped));
-    TRY_VOID(
-        sys::restrict_mount(parts.memory.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
-    TRY(parts.state, sys::open_file(source.folder + kMemoryFile, O_RDONLY));
-  }
   TRY(parts.devices,
       make_devices(uid_base(leases.slot.number) + kMachineUser, accelerator_ == Accelerator::kKvm));
   TRY(parts.log, make_log());
@@ -316,7 +318,7 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
   }
   std::uint64_t begin = now_ns();
   keep_origin(spec, source);
-  TRY(Parts parts, make_parts(spec, leases, source));
+  TRY(Parts parts, make_parts(spec, leases));
   LaunchOrder order{};
   order.kind = OrderKind::kMicrovm;
   order.launch_id = spec.launch_id;
@@ -338,8 +340,8 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
   at(fds, Passed::kTap) = parts.tap.get();
   at(fds, Passed::kChannel) = parts.sockets.channel.get();
   at(fds, Passed::kQmp) = parts.sockets.qmp.get();
-  at(fds, Passed::kMemory) = parts.memory.get();
-  at(fds, Passed::kState) = parts.state.get();
+  at(fds, Passed::kMemory) = source.memory.get();
+  at(fds, Passed::kState) = source.state.get();
   times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, tools_.launcher.order(order, fds));
   FAULT("runner.start.after_clone");
@@ -393,11 +395,12 @@ Result<Started> MicrovmDriver::start(const StartSpec& spec, Leases& leases, Step
   TRY(Fd lower, open_template(spec.build));
   std::string key = PreparedMachines::key_of(spec);
   std::string folder = prepared_.find(spec, prepared_runtime());
+  // Another start may have removed it since: the eldest goes.
   Result<Source> source = folder.empty() ? Source() : source_of(folder);
   if (!source.ok() || folder.empty()) return boot_new(spec, leases, lower.get(), key, times);
   TRY(Started started, launch(spec, leases, lower.get(), *source, times));
   Result<void> ready = boot(spec, kBootBound);
-  if (!ready.ok()) prepared_.drop(key);
+  if (!ready.ok() && is_silence(ready.error())) prepared_.drop(key);
   return checked(std::move(started), spec, ready);
 }
 

@@ -73,7 +73,7 @@ class MicrovmDriver final : public Driver {
   struct Parts;
   struct Source;
   Result<sys::Fd> open_template(const std::string& build) const;
-  Result<Parts> make_parts(const StartSpec& spec, Leases& leases, const Source& source) const;
+  Result<Parts> make_parts(const StartSpec& spec, Leases& leases) const;
   static Result<Source> source_of(const std::string& folder);
   void keep_origin(const StartSpec& spec, const Source& source) const;
   void keep_prepared_origin(const StartSpec& spec);
