@@ -344,6 +344,25 @@ TEST_F(MicrovmTest, ADeathWhileAMachineIsPreparedHarmsNothing) {
   }
 }
 
+// That of the machine that was written out first, which goes on as a sandbox.
+TEST_F(MicrovmTest, WhatIsPreparedWasNeverInReachOfItsQemu) {
+  give_image();
+  start();
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.save.stored", {"--microvm-emulation"})) << world_->log();
+  connect();
+  client_->send(request('a'), wire::Type::kStart);
+  ASSERT_TRUE(died()) << "the point was never reached";
+  std::string file;
+  for (const std::string& kind : sys::list_directory(world_->path("data/prepared")).value_or({}))
+    file = world_->path("data/prepared/" + kind + "/memory");
+  EXPECT_GT(stored_kib(file), 32u << 10) << "it is not stored before the machine goes on";
+  pid_t qemu = machine('a');
+  ASSERT_GT(qemu, 0);
+  EXPECT_FALSE(could_write(qemu, file));
+  start();
+}
+
 // The reader of its answers is killed while QEMU writes: nobody has called that off.
 TEST_F(MicrovmTest, AMachineWhoseMemoryWasNotWrittenToTheEndGoesOn) {
   give_image();
@@ -407,6 +426,17 @@ TEST_F(MicrovmTest, AChildOfOneWithAFullDiskGoesOn) {
     EXPECT_EQ(shell(letter, "hostname"), World::id(letter) + "\n");
     EXPECT_EQ(shell(letter, "cat /dev/shm/mark 2>/dev/null"), memory ? "mark\n" : "");
   }
+}
+
+// Which has a megabyte less than that (runner/microvm/child.h).
+TEST_F(MicrovmTest, AMachineOfTwoGigabytesSharesWhatItBeganAs) {
+  give_image();
+  start();
+  wire::StartRequest wanted = request('a');
+  wanted.memory_bytes = std::uint64_t{2} << 30;
+  ASSERT_NE(started(wanted).interface.str(), "");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  EXPECT_TRUE(std::filesystem::exists(world_->path("data/memory/" + World::id('a') + "/shared")));
 }
 
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};

@@ -115,7 +115,8 @@ Result<void> write_layout(const std::string& folder, const Layout& layout) {
 Result<bool> keep_changes(const SavedMachine& saved, const std::string& origin, const model::Limits& limits,
                           const std::string& folder) {
   TRY(Layout layout, read_layout(origin));
-  if (layout.memory_bytes != limits.memory_bytes || saved.place.pages_bytes != limits.memory_bytes)
+  if (layout.memory_bytes != limits.memory_bytes ||
+      saved.place.pages_bytes != machine_bytes(limits.memory_bytes))
     return make_error(Code::kCorrupt, "the machine's memory is of another size than that which it began as");
   TRY(Fd before, sys::open_file(origin + kMemoryFile, O_RDONLY | O_NOFOLLOW));
   TRY(Fd out, sys::open_file(folder + kMemoryFile, O_WRONLY | O_CREAT | O_EXCL, 0400));
