@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // bench_rest --port N --key K [--tier container] [--n 100] [--disk-n 20] [--copies 10] [--memory-copies 10]
+//            [--memory FOLDER]
 //
 // Pause and resume, in memory and on disk; the first command after a resume; a command that wakes a sandbox;
 // snapshot, and fork into ten, of the disk and with memory; a create that nothing waits for. One after the
 // other, each from the first byte of the request to the last of the answer. Without --disk-n or --copies
-// these parts are left out (a tier may not have them).
+// these parts are left out (a tier may not have them). With --memory, the runner's folder of stored memory:
+// what a pause leaves there that no other has too.
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "client.h"
 
@@ -31,19 +37,42 @@ void expect(const bench::Response& response, int status, const char* what) {
     bench::fail(std::string(what) + ": " + std::to_string(response.status) + " " + response.body);
 }
 
-// Pauses and resumes `sandbox`; prints three figures.
-void rest(bench::Client& client, const bench::Sandbox& sandbox, int rounds, bool memory) {
+// Of files with one name: what has several is kept for others anyhow.
+double stored_mib(const std::filesystem::path& folder) {
+  double bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    struct stat info{};
+    if (::stat(file.path().c_str(), &info) == 0 && info.st_nlink == 1)
+      bytes += static_cast<double>(info.st_blocks) * 512;
+  }
+  return bytes / (1 << 20);
+}
+
+void print_stored(std::vector<double> mib) {
+  if (mib.empty()) return;
+  std::sort(mib.begin(), mib.end());
+  std::printf("{\"figure\":\"stored by a pause\",\"p50_mib\":%.1f,\"max_mib\":%.1f,\"n\":%zu}\n",
+              mib[(mib.size() - 1) / 2], mib.back(), mib.size());
+}
+
+// Pauses and resumes `sandbox`; prints three figures, and with a folder `stored` a fourth.
+void rest(bench::Client& client, const bench::Sandbox& sandbox, int rounds, bool memory,
+          const std::string& stored = {}) {
   bench::Samples pause, resume, first;
+  std::vector<double> mib;
   std::string path = "/sandboxes/" + sandbox.id;
   for (int i = 0; i < rounds; ++i) {
     Timer timer;
     expect(client.post(path + "/pause", memory ? "{}" : R"({"memory":false})"), 204, "pause");
     pause.add(timer.lap());
+    if (!stored.empty()) mib.push_back(stored_mib(stored + "/" + sandbox.id));
+    timer.lap();
     expect(client.post(path + "/connect", R"({"timeout":600})"), 201, "resume");
     resume.add(timer.lap());
     client.run(sandbox, {"/bin/echo", "hello"});
     first.add(timer.lap());
   }
+  print_stored(std::move(mib));
   print(memory ? "pause" : "pause to disk", pause);
   print(memory ? "resume" : "resume from disk", resume);
   print(memory ? "first command after a resume" : "first command after a resume from disk", first);
@@ -125,7 +154,7 @@ int main(int argc, char** argv) {
       ",\"isolation\":\"" + options.text("tier", "container") + "\",\"autoResume\":{\"enabled\":true}";
   bench::Sandbox sandbox = client.create(3600, more);
   client.run(sandbox, {"/bin/echo", "hello"});
-  rest(client, sandbox, options.number("n", 100), true);
+  rest(client, sandbox, options.number("n", 100), true, options.text("memory"));
   wake(client, sandbox, options.number("n", 100));
   if (int rounds = options.number("disk-n", 0); rounds > 0) rest(client, sandbox, rounds, false);
   if (int rounds = options.number("copies", 0); rounds > 0) {

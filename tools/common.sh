@@ -83,7 +83,7 @@ use_machine() {
   trap 'rm -rf "$own_machine"' EXIT
   "${ATOLL_PROGRAMS:-$root/build/dev/bin}/atoll-template" machine --data-dir "$own_machine" \
     --kernel-tree "$own_kernel_dir" --qemu-tree "$qemu"
-  export ATOLL_TEST_MACHINE="$own_machine/machine/machine-2.erofs"
+  export ATOLL_TEST_MACHINE="$own_machine/machine/machine-3.erofs"
 }
 
 # Prepares the build tree of a preset, and builds targets in it.

@@ -133,6 +133,19 @@ TEST_F(PausingTest, WithItsMemoryInFilesItHoldsNoPlaceAndOutlivesTheMachine) {
 }
 
 // Of a tier that can do so only while nobody is connected.
+// The runner had to give it up. Nobody is told that it goes on where it stood.
+TEST_F(PausingTest, WithoutItsMemoryItIsBootedOnlyWhenThatIsAsked) {
+  world_.runner.memory_tiers = world_.runner.tiers;
+  std::string id = created();
+  ASSERT_TRUE(pause(id).ok());
+  world_.runner.entries.at(id).rest = Rest::kStored;
+  auto refused = connect(id);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().word(), "memory_gone");
+  EXPECT_EQ(rest(id), Rest::kStored);
+  EXPECT_TRUE(connect(id, Memory::kLose).ok());
+}
+
 TEST_F(PausingTest, BeforeItsMemoryGoesToFilesNobodyIsConnected) {
   world_.runner.memory_tiers = world_.runner.quiet_tiers = world_.runner.tiers;
   crash_and_return();  // it is told in the hello

@@ -102,7 +102,9 @@ Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
     if (!live->row.rests_in_memory) stored = co_await runner_.pause_sandbox(live->row.id, false);
     Result<wire::StartReply> woken = make_error(Code::kInternal, "");
     if (stored) {
-      woken = co_await runner_.resume_sandbox(start_request(*live));
+      wire::StartRequest request = start_request(*live);
+      request.memory = live->row.rests_in_memory ? 1 : 0;
+      woken = co_await runner_.resume_sandbox(request);
     } else {
       woken = std::move(stored).error();
     }

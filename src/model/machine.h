@@ -13,7 +13,7 @@ namespace atl::model {
 // Below the data directory. The number changes with everything here, so that an image that was made for
 // another version is not found, instead of misunderstood.
 inline constexpr char kMachineFolder[] = "machine";
-inline constexpr char kMachineImage[] = "machine-2.erofs";
+inline constexpr char kMachineImage[] = "machine-3.erofs";
 // Inside the image, which is QEMU's whole root directory.
 inline constexpr char kMachineQemu[] = "/usr/bin/qemu-system-x86_64";
 inline constexpr char kMachineMonitor[] = "/usr/bin/atoll-qmp";
@@ -60,9 +60,11 @@ struct MachineReply {
 // What atoll-qmp says to its output when it has spoken with QEMU, once.
 struct MonitorReply {
   std::uint32_t magic;
-  std::uint32_t done;           // 1: it is done
-  std::uint64_t memory_offset;  // where in the file the guest's memory begins, after a save
-  char why[240];                // where it is not, in words
+  std::uint32_t done;  // 1: it is done
+  // After a save: where in the file the guest's memory lies, and the bits that name pages of it.
+  std::uint64_t memory_offset, memory_bytes;
+  std::uint64_t bitmap_offset;
+  char why[240];  // where it is not, in words
 };
 
 }  // namespace atl::model

@@ -143,7 +143,8 @@ struct StartRequest {
   Text<24> snapshot;  // the disk starts as a copy of this one, made on the same build; empty: a fresh disk
   std::uint8_t tier;
   std::uint8_t internet;  // initial egress: 1 = policy open, 0 = closed
-  std::uint8_t memory;    // 1: goes on with the memory of `snapshot`, and the guest daemon with its token
+  std::uint8_t memory;    // 1: goes on with the memory of `snapshot`, and the guest daemon with its token;
+                          // of a resume: with its own, or not at all
   std::uint8_t pad;
   std::uint32_t cpu_millis;
   std::uint32_t processes;

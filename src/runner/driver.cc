@@ -10,7 +10,11 @@ Error unsupported(model::Tier tier, std::string_view capability) {
 }
 
 Result<void> Driver::pause(const Running&) { return unsupported(tier(), "pause"); }
-Result<void> Driver::resume(const Running&) { return unsupported(tier(), "pause"); }
+Result<void> Driver::resume(const Running&, bool&) { return unsupported(tier(), "pause"); }
+Result<void> Driver::resume(const Running& running) {
+  bool ignored = false;
+  return resume(running, ignored);
+}
 Result<void> Driver::sync(const Running&) { return unsupported(tier(), "disk_snapshot"); }
 Result<void> Driver::still(const Running& running) {
   TRY_VOID(pause(running));

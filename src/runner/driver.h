@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -87,11 +88,17 @@ class Driver {
   // Brings all processes to rest where they stand, or lets them go on. Blocking, bounded by kPauseBound; may
   // be repeated. On error the sandbox runs as before.
   virtual Result<void> pause(const Running& running);
-  virtual Result<void> resume(const Running& running);
+  // `may_run` is set before anything of the sandbox can run: without it nothing has, whatever failed.
+  virtual Result<void> resume(const Running& running, bool& may_run);
+  Result<void> resume(const Running& running);
   // Writes to the disk image what the kernel holds of the sandbox's files. Blocking.
   virtual Result<void> sync(const Running& running);
   // Comes to rest with everything on the disk image, until resume(). As pause() otherwise.
   virtual Result<void> still(const Running& running);
+
+  // Drops what it keeps on this host for sandboxes that are not among `kept`. Once, before anything is
+  // started.
+  virtual void sweep(const std::set<std::string>&) {}
 
   // Of tiers with memory_snapshot. What must be the same for a stored memory to be read here: release of the
   // runtime, processor, and the like, as text for people of less than 96 bytes. Constant once the tier is

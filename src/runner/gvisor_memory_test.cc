@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 
+#include "runner/stored_memory.h"
 #include "support/gvisor_fixture.h"
 
 namespace atl::runner_test {
@@ -310,6 +311,38 @@ TEST_F(GvisorMemoryTest, RestsOnItsDiskWhereTheRunnerDiesWhileItsMemoryIsForgott
   start();
   EXPECT_EQ(rest(), Rest::kStored);
   EXPECT_EQ(World::shell(resumed(8), "cat /kept"), "text\n");
+  expect_end_without_leftovers();
+}
+
+// What runsc cannot read shows only after it was let go, when nobody can tell what has run: its memory is not
+// used a second time.
+TEST_F(GvisorMemoryTest, AResumeThatFailsAfterItBeganLeavesTheDisk) {
+  start();
+  World::shell(link('a'), "echo text >/kept");
+  ASSERT_EQ(paused().rest, Rest::kSaved) << why();
+  world_->kill();
+  std::string folder = world_->path("data/memory/" + World::id('a'));
+  std::string manifest = sys::read_file(folder + "/manifest").value();
+  runner::MemoryManifest sealed;
+  ASSERT_EQ(manifest.size(), sizeof sealed);
+  std::memcpy(&sealed, manifest.data(), sizeof sealed);
+  std::string state = folder + "/checkpoint.img";
+  std::filesystem::resize_file(state, std::filesystem::file_size(state) / 2);
+  ASSERT_TRUE(runner::MemoryChecks().seal(folder, sealed).ok());
+  start();
+  auto refused = resume(8);
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(refused->status.message.str(), HasSubstr("did not go on from its memory"));
+  EXPECT_EQ(rest(), Rest::kStored);
+  EXPECT_THAT(sys::list_directory(world_->path("data/memory")).value_or({"?"}), IsEmpty());
+  wire::StartRequest with_memory = request('a');
+  with_memory.generation = 8;
+  with_memory.memory = 1;
+  client_->send(with_memory, wire::Type::kResume);
+  auto gone = client_->receive<wire::StartReply>(wire::Type::kStartReply);
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->status.word.str(), "memory_gone");
+  EXPECT_EQ(World::shell(resumed(9), "cat /kept"), "text\n");
   expect_end_without_leftovers();
 }
 

@@ -51,11 +51,20 @@ void flood(int listener, Steady::time_point until) {
 TEST_F(MachineLink, AGuestThatNeverStopsAnsweringIsNotWaitedFor) {
   constexpr Millis kBound{100};
   std::thread guest(flood, sockets_.channel.get(), Steady::now() + 10 * kBound);
-  Result<void> done = links_->order("a", model::MachineOrder{}, kBound);
+  bool sent = false;
+  Result<void> done = links_->order("a", model::MachineOrder{}, kBound, sent);
   links_->drop("a");
   guest.join();
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().code(), Code::kDeadline);
+  EXPECT_TRUE(sent) << "it may have been carried out";
+}
+
+TEST_F(MachineLink, AnOrderThatNobodyGotIsToldApart) {
+  sockets_.channel.reset();
+  bool sent = false;
+  EXPECT_FALSE(links_->order("a", model::MachineOrder{}, Millis(100), sent).ok());
+  EXPECT_FALSE(sent);
 }
 
 TEST_F(MachineLink, AQemuThatAcceptsNobodyIsNotWaitedFor) {

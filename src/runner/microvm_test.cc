@@ -5,170 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/text.h"
-#include "model/features.h"
-#include "model/machine.h"
-#include "support/runner_world.h"
+#include <thread>
+
+#include "support/microvm_fixture.h"
 
 namespace atl::runner_test {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr auto kMicrovmBit = 1u << static_cast<unsigned>(model::Tier::kMicrovm);
-constexpr char kSnapshot[] = "s0000000000000000001";
-constexpr auto kMicrovmIndex = static_cast<std::size_t>(model::Tier::kMicrovm);
-
-// What `atoll-template machine` said, and its image in the data directory `data`; empty: it made none.
-struct MachineImage {
-  std::string path, said;
-};
-MachineImage make_image(const std::string& data, const std::string& kernel_tree,
-                        const std::string& qemu_tree) {
-  MachineImage out;
-  std::filesystem::create_directories(data);
-  std::string command = fmt::format("{} machine --data-dir {} --kernel-tree {} --qemu-tree {} 2>&1",
-                                    ATOLL_TEMPLATE_PROGRAM, data, kernel_tree, qemu_tree);
-  FILE* pipe = ::popen(command.c_str(), "r");
-  char text[512];
-  while (::fgets(text, sizeof text, pipe) != nullptr) out.said += text;
-  if (::pclose(pipe) == 0)
-    out.path = fmt::format("{}/{}/{}", data, model::kMachineFolder, model::kMachineImage);
-  return out;
-}
-std::string qemu_tree() { return ::access(ATOLL_SETUP_QEMU "/usr", F_OK) == 0 ? ATOLL_SETUP_QEMU : "/"; }
-
-std::string image_folder() { return fmt::format("/tmp/atoll-machine-{}", ::getpid()); }
-
-// That of this run, made once.
-const MachineImage& machine_image() {
-  static const MachineImage made = make_image(image_folder(), ATOLL_SETUP_KERNEL, qemu_tree());
-  return made;
-}
-
-class ImageRemoval : public testing::Environment {
-  void TearDown() override { std::filesystem::remove_all(image_folder()); }
-};
-const auto* const image_removal = testing::AddGlobalTestEnvironment(new ImageRemoval);
-
-class MicrovmTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string obstacle = World::obstacle();
-    if (obstacle.empty() && machine_image().path.empty())
-      obstacle = "needs QEMU and a kernel (tools/setup): " + machine_image().said;
-    if (!obstacle.empty()) GTEST_SKIP() << obstacle;
-    world_.emplace();
-  }
-  // With what an earlier self-test of this image found, so that not every test waits for one.
-  void give_image() {
-    std::filesystem::create_directories(world_->path("data/machine"));
-    std::filesystem::create_directories(world_->path("run"));
-    std::filesystem::create_hard_link(machine_image().path, world_->path("data/machine/machine-2.erofs"));
-    if (!tested_.empty()) std::ofstream(world_->path("run/microvm.tested")) << tested_;
-  }
-  // After the first start a guest is booted to see whether it can be, which takes a while.
-  void start(const std::vector<std::string>& flags = {"--microvm-emulation"}) {
-    bool answers = world_->start({}, flags);
-    for (int i = 0; i < 2 && !answers; ++i)
-      answers = soon([this] { return WireClient(world_->socket()).open(); });
-    ASSERT_TRUE(answers) << world_->log();
-    connect();
-    tested_ = sys::read_file(world_->path("run/microvm.tested")).value_or(tested_);
-  }
-  // What looked whether it answers may be accepted after us, and takes our place then.
-  void connect() {
-    for (int i = 0; i < 10; ++i) {
-      client_.emplace(world_->socket());
-      if (client_->hello_when_tested()) return;
-    }
-    ADD_FAILURE() << "no connection stays open";
-  }
-  static wire::StartRequest request(char letter) {
-    wire::StartRequest out = World::request(World::id(letter));
-    out.tier = static_cast<std::uint8_t>(model::Tier::kMicrovm);
-    return out;
-  }
-  wire::StartReply started(const wire::StartRequest& wanted) {
-    client_->send(wanted, wire::Type::kStart);
-    auto reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
-    if (!reply)
-      reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);  // emulated, on a busy machine
-    if (!reply || reply->status.ok == 0) {
-      ADD_FAILURE() << (reply ? reply->status.message.str() : "no reply") << "\n"
-                    << world_->log() << sys::read_file(world_->path("run/microvm.log")).value_or("");
-      return {};
-    }
-    return *reply;
-  }
-  wire::HelloReply hello() {
-    client_->send(wire::Empty{}, wire::Type::kHello);
-    return client_->receive<wire::HelloReply>(wire::Type::kHelloReply).value_or(wire::HelloReply{});
-  }
-  // True when a process could write to the memory of a prepared machine through what it has open.
-  bool holds_prepared_memory(int pid) {
-    std::string kinds = world_->path("data/prepared"), open = fmt::format("/proc/{}/fd", pid);
-    std::error_code error;
-    for (const std::string& kind : sys::list_directory(kinds).value_or({})) {
-      for (const std::string& number : sys::list_directory(open).value_or({})) {
-        std::string memory = fmt::format("{}/{}/memory", kinds, kind), path = open + "/" + number;
-        if (std::filesystem::equivalent(memory, path, error) && for_writing(pid, number)) return true;
-      }
-    }
-    return false;
-  }
-  // By its open flags, in octal (proc(5), "fdinfo").
-  static bool for_writing(int pid, const std::string& number) {
-    std::string info = sys::read_file(fmt::format("/proc/{}/fdinfo/{}", pid, number)).value_or("");
-    auto at = info.find("flags:");
-    return at == info.npos || (std::strtol(info.c_str() + at + 6, nullptr, 8) & O_ACCMODE) != O_RDONLY;
-  }
-  bool gone(char letter) {
-    return soon([&] { return world_->leftovers(World::id(letter)).empty(); });
-  }
-
-  std::string shell(char letter, const std::string& command) { return World::shell(links_[letter], command); }
-  void launch(char letter) {
-    links_[letter] = started(request(letter)).interface.str();
-    ASSERT_NE(links_[letter], "");
-  }
-  // A pause and a resume over the wire; their errors' words, or "".
-  std::string pause(char letter, World::Memory memory) {
-    auto done = World::pause_sandbox(*client_, World::id(letter), memory);
-    if (!done) done = client_->receive<wire::PauseReply>(wire::Type::kPauseReply);  // a busy machine
-    if (!done) return "no answer";
-    return done->status.ok == 1 ? "" : done->status.word.str() + ": " + done->status.message.str();
-  }
-  std::string resume(char letter) {
-    wire::StartRequest wanted = request(letter);
-    wanted.generation = 8;
-    client_->send(wanted, wire::Type::kResume);
-    auto reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
-    if (!reply) reply = client_->receive<wire::StartReply>(wire::Type::kStartReply);
-    if (!reply) return "no answer";
-    if (reply->status.ok == 0) return reply->status.word.str();
-    links_[letter] = reply->interface.str();
-    return "";
-  }
-
-  std::string snapshot(char letter, const char* name, bool memory) {
-    wire::SnapshotRequest wanted{};
-    wanted.sandbox.set(World::id(letter));
-    wanted.snapshot.set(name);
-    wanted.memory = memory ? 1 : 0;
-    client_->send(wanted, wire::Type::kSnapshot);
-    auto reply = client_->receive<wire::SnapshotReply>(wire::Type::kSnapshotReply);
-    if (!reply) return "no answer";
-    return reply->status.ok == 1 ? "" : reply->status.word.str() + ": " + reply->status.message.str();
-  }
-
-  static std::string tested_;
-  std::optional<World> world_;
-  std::optional<WireClient> client_;
-  std::map<char, std::string> links_;
-};
-std::string MicrovmTest::tested_;
 
 TEST_F(MicrovmTest, WithoutAMachineImageTheTierIsRefusedWithWhatToDo) {
   start();
@@ -211,7 +56,7 @@ TEST_F(MicrovmTest, AnImageWithoutItsPartsIsRefusedWithWhatIsMissing) {
   MachineImage no_qemu = make_image(world_->path("data"), ATOLL_SETUP_KERNEL, empty);
   EXPECT_EQ(no_qemu.path, "");
   EXPECT_THAT(no_qemu.said, HasSubstr("install qemu-system-x86"));
-  EXPECT_FALSE(std::filesystem::exists(world_->path("data/machine/machine-2.erofs")));
+  EXPECT_FALSE(std::filesystem::exists(world_->path("data/machine/machine-3.erofs")));
 }
 
 // Of the whole group, which is one process.
@@ -356,10 +201,16 @@ TEST_F(MicrovmTest, StartsAreCopiesOfAPreparedMachineWithNamesAndRandomNumbersOf
 TEST_F(MicrovmTest, ChildrenGoOnWhereAMemoryWasStored) {
   give_image();
   start();
-  launch('a');
+  wire::StartReply parent = started(request('a'));
+  links_['a'] = parent.interface.str();
   shell('a', "echo mark > /dev/shm/mark; echo text > /etc/text");
   std::string taken = snapshot('a', kSnapshot, true);
   ASSERT_EQ(taken, "") << world_->log();
+  for (const char* name : {"memory", "shared"}) {
+    std::string file = world_->path(fmt::format("data/snapshots/{}/memory/{}", kSnapshot, name));
+    EXPECT_TRUE(std::filesystem::exists(file)) << name;
+    EXPECT_FALSE(could_write(parent.pid, file)) << "could change what children begin as: " << name;
+  }
   shell('a', "echo later > /dev/shm/mark; echo later > /etc/text");
   std::set<std::string> seen;
   for (char letter : {'b', 'c'}) {
@@ -401,15 +252,79 @@ TEST_F(MicrovmTest, ADamagedMemoryIsRefusedAndTheDiskIsStillThere) {
   start();
   launch('a');
   shell('a', "echo text > /etc/text");
-  ASSERT_EQ(pause('a', World::Memory::kKept), "");
-  world_->kill();
-  std::string file = world_->path("data/memory/" + World::id('a') + "/memory");
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4096);
+  // Its own file, and that which it shares.
+  for (const char* name : {"memory", "shared"}) {
+    ASSERT_EQ(pause('a', World::Memory::kKept), "");
+    world_->kill();
+    std::string file = world_->path("data/memory/" + World::id('a') + "/" + name);
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4096);
+    start();
+    EXPECT_EQ(resume('a'), "snapshot_corrupt");
+    ASSERT_EQ(pause('a', World::Memory::kLost), "");
+    ASSERT_EQ(resume('a'), "");
+    EXPECT_EQ(shell('a', "cat /etc/text"), "text\n");
+  }
+}
+
+// The first machine of its kind too, whose memory is in no file.
+TEST_F(MicrovmTest, APauseStoresWhatChangedAndSharesWhatItBeganAs) {
+  give_image();
   start();
-  EXPECT_EQ(resume('a'), "snapshot_corrupt");
-  ASSERT_EQ(pause('a', World::Memory::kLost), "");
-  ASSERT_EQ(resume('a'), "");
-  EXPECT_EQ(shell('a', "cat /etc/text"), "text\n");
+  for (char letter : {'a', 'b'}) {
+    launch(letter);
+    shell(letter, fmt::format("echo {} > /dev/shm/mark", letter));
+  }
+  // What they began as outlives its runner, and the machine that was prepared.
+  std::filesystem::create_directories(world_->path("data/origins/" + World::id('z')));
+  world_->kill();
+  start();
+  EXPECT_EQ(sys::list_directory(world_->path("data/origins")).value_or({}).size(), 2u);
+  std::filesystem::path prepared = *std::filesystem::directory_iterator(world_->path("data/prepared"));
+  for (int round = 0; round < 2; ++round) {
+    for (char letter : {'a', 'b'}) {
+      ASSERT_EQ(pause(letter, World::Memory::kKept), "") << world_->log();
+      std::string folder = world_->path("data/memory/" + World::id(letter));
+      if (round == 0) EXPECT_TRUE(std::filesystem::equivalent(folder + "/shared", prepared / "memory"));
+      EXPECT_LT(stored_kib(folder + "/memory"), 24u << 10);
+      EXPECT_GT(stored_kib(folder + "/shared"), 32u << 10);
+    }
+    std::filesystem::remove_all(prepared);
+    for (char letter : {'a', 'b'}) {
+      ASSERT_EQ(resume(letter), "") << world_->log();
+      EXPECT_EQ(shell(letter, "cat /dev/shm/mark"), fmt::format("{}\n", letter));
+    }
+  }
+  for (char letter : {'a', 'b'}) EXPECT_EQ(World::stop_sandbox(*client_, World::id(letter))->status.ok, 1);
+  EXPECT_THAT(sys::list_directory(world_->path("data/origins")).value_or({"?"}), testing::IsEmpty());
+}
+
+// Its QEMU goes on, and may keep open what it has written.
+TEST_F(MicrovmTest, AMachineThatChangedMuchIsStoredWholeAndOutOfItsReach) {
+  give_image();
+  start();
+  auto large = [](char letter) {
+    wire::StartRequest out = request(letter);
+    out.memory_bytes = 256ull << 20;
+    return out;
+  };
+  wire::StartReply reply = started(large('a'));
+  links_['a'] = reply.interface.str();
+  ASSERT_EQ(shell('a', "head -c 70000000 /dev/zero | tr '\\0' x > /dev/shm/much; tail -c 4 /dev/shm/much"),
+            "xxxx");
+  ASSERT_EQ(snapshot('a', kSnapshot, true), "") << world_->log();
+  std::string folder = world_->path(fmt::format("data/snapshots/{}/memory", kSnapshot));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/shared"));
+  EXPECT_GT(stored_kib(folder + "/memory"), 68u << 10);
+  EXPECT_FALSE(could_write(reply.pid, folder + "/memory"));
+  wire::StartRequest child = large('b');
+  child.snapshot.set(kSnapshot);
+  child.memory = 1;
+  links_['b'] = started(child).interface.str();
+  EXPECT_EQ(shell('b', "wc -c < /dev/shm/much; tail -c 4 /dev/shm/much"), "70000000\nxxxx");
+  // What it changes of that is little again.
+  ASSERT_EQ(pause('b', World::Memory::kKept), "") << world_->log();
+  EXPECT_TRUE(std::filesystem::equivalent(world_->path("data/memory/" + World::id('b') + "/shared"),
+                                          folder + "/memory"));
 }
 
 // What was prepared for later creates is of nobody: a sandbox is there afterwards all the same.
@@ -420,13 +335,108 @@ TEST_F(MicrovmTest, ADeathWhileAMachineIsPreparedHarmsNothing) {
   ASSERT_TRUE(world_->start("runner.prepared.sealed", {"--microvm-emulation"})) << world_->log();
   connect();
   client_->send(request('a'), wire::Type::kStart);
-  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  ASSERT_TRUE(died()) << "the point was never reached";
   start();
   for (char letter : {'a', 'b'}) World::stop_sandbox(*client_, World::id(letter));
   for (char letter : {'b', 'c'}) {
     launch(letter);
     EXPECT_EQ(shell(letter, "echo lives"), "lives\n");
   }
+}
+
+// That of the machine that was written out first, which goes on as a sandbox.
+TEST_F(MicrovmTest, WhatIsPreparedWasNeverInReachOfItsQemu) {
+  give_image();
+  start();
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.save.stored", {"--microvm-emulation"})) << world_->log();
+  connect();
+  client_->send(request('a'), wire::Type::kStart);
+  ASSERT_TRUE(died()) << "the point was never reached";
+  std::string file;
+  for (const std::string& kind : sys::list_directory(world_->path("data/prepared")).value_or({}))
+    file = world_->path("data/prepared/" + kind + "/memory");
+  EXPECT_GT(stored_kib(file), 32u << 10) << "it is not stored before the machine goes on";
+  pid_t qemu = machine('a');
+  ASSERT_GT(qemu, 0);
+  EXPECT_FALSE(could_write(qemu, file));
+  start();
+}
+
+// The reader of its answers is killed while QEMU writes: nobody has called that off.
+TEST_F(MicrovmTest, AMachineWhoseMemoryWasNotWrittenToTheEndGoesOn) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo mark > /dev/shm/mark");
+  std::string whole = world_->path("data/memory/.new-" + World::id('a') + "/whole");
+  std::thread killer([&] {
+    struct stat info{};
+    EXPECT_TRUE(soon([&] { return ::stat(whole.c_str(), &info) == 0 && info.st_size > 0; }));
+    for (int reader : readers()) ::kill(reader, SIGKILL);
+  });
+  std::string paused = pause('a', World::Memory::kKept);
+  killer.join();
+  EXPECT_EQ(paused, "") << world_->log();
+  // It stays in RAM, unless its reader was quicker than us.
+  auto rest = static_cast<wire::Rest>(World::list(*client_)[World::id('a')].rest);
+  EXPECT_TRUE(rest == wire::Rest::kFrozen || rest == wire::Rest::kSaved) << static_cast<int>(rest);
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kSaved));
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark"), "mark\n");
+}
+
+// The next runner cannot let it go on: nothing has run, so its memory is still true.
+TEST_F(MicrovmTest, WhatDoesNotGoOnAfterItsRunnerDiedRestsAsBefore) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "echo mark > /dev/shm/mark; echo text > /etc/text");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  world_->kill();
+  ASSERT_TRUE(world_->start("runner.start.after_complete", {"--microvm-emulation"})) << world_->log();
+  connect();
+  EXPECT_EQ(resume('a'), "no answer");
+  ASSERT_TRUE(died()) << "the point was never reached";
+  ASSERT_TRUE(std::filesystem::remove(world_->path("run/machines/" + World::id('a') + ".qmp")));
+  start();
+  EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kSaved));
+  ASSERT_EQ(resume('a'), "") << world_->log();
+  EXPECT_EQ(shell('a', "cat /dev/shm/mark /etc/text"), "mark\ntext\n");
+}
+
+// Its names find no room on the copy.
+TEST_F(MicrovmTest, AChildOfOneWithAFullDiskGoesOn) {
+  give_image();
+  start();
+  launch('a');
+  shell('a', "rm /etc/hostname /etc/hosts /etc/machine-id; echo mark > /dev/shm/mark");
+  ASSERT_THAT(shell('a', "dd if=/dev/zero of=/fill bs=64k 2>&1; dd if=/dev/zero of=/rest bs=1 2>&1; sync"),
+              HasSubstr("No space left on device"));
+  ASSERT_EQ(snapshot('a', kSnapshot, true), "") << world_->log();
+  for (bool memory : {true, false}) {
+    char letter = memory ? 'b' : 'c';
+    wire::StartRequest child = request(letter);
+    child.snapshot.set(kSnapshot);
+    child.memory = memory ? 1 : 0;
+    links_[letter] = started(child).interface.str();
+    EXPECT_EQ(shell(letter, "hostname"), World::id(letter) + "\n");
+    EXPECT_EQ(shell(letter, "cat /dev/shm/mark 2>/dev/null"), memory ? "mark\n" : "");
+  }
+}
+
+// Which has a megabyte less than that (runner/microvm/child.h).
+TEST_F(MicrovmTest, AMachineOfTwoGigabytesSharesWhatItBeganAs) {
+  give_image();
+  start();
+  wire::StartRequest wanted = request('a');
+  wanted.memory_bytes = std::uint64_t{2} << 30;
+  ASSERT_NE(started(wanted).interface.str(), "");
+  ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
+  EXPECT_TRUE(std::filesystem::exists(world_->path("data/memory/" + World::id('a') + "/shared")));
 }
 
 class MicrovmCrashTest : public MicrovmTest, public testing::WithParamInterface<const char*> {};
@@ -441,7 +451,8 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   ASSERT_TRUE(world_->start(GetParam(), {"--microvm-emulation"})) << world_->log();
   connect();
   if (pause('a', World::Memory::kKept) != "no answer") EXPECT_EQ(resume('a'), "no answer");
-  ASSERT_TRUE(world_->wait_death()) << GetParam() << " was not reached";
+  ASSERT_TRUE(died()) << GetParam() << " was not reached";
+  EXPECT_TRUE(soon([this] { return readers().empty(); })) << "the monitor is not free";
   start();
   auto rest = static_cast<wire::Rest>(World::list(*client_)[World::id('a')].rest);
   EXPECT_TRUE(rest == wire::Rest::kRuns || rest == wire::Rest::kSaved) << static_cast<int>(rest);
@@ -452,11 +463,12 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   EXPECT_TRUE(gone('a'));
 }
 INSTANTIATE_TEST_SUITE_P(, MicrovmCrashTest,
-                         testing::Values("runner.save.after_record", "runner.save.quiet",
-                                         "runner.save.after_save", "runner.memory.before_manifest",
-                                         "runner.save.after_manifest", "runner.save.after_keep",
-                                         "runner.stop.after_disk", "runner.start.after_complete",
-                                         "runner.restore.after_spent", "runner.restore.after_resume"),
+                         testing::Values("runner.save.after_record", "runner.save.quiet", "runner.save.asked",
+                                         "runner.save.stored", "runner.save.after_save",
+                                         "runner.memory.before_manifest", "runner.save.after_manifest",
+                                         "runner.save.after_keep", "runner.stop.after_disk",
+                                         "runner.start.after_complete", "runner.restore.after_spent",
+                                         "runner.restore.after_resume"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '.', '_');
@@ -504,7 +516,7 @@ TEST_F(MicrovmTest, ABootThatItsRunnerDidNotOutliveIsRepeated) {
   ASSERT_TRUE(world_->start("runner.start.after_exec", {"--microvm-emulation"})) << world_->log();
   client_.emplace(world_->socket());
   EXPECT_EQ(resume('a'), "no answer");
-  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  ASSERT_TRUE(died()) << "the point was never reached";
   start();
   EXPECT_EQ(World::list(*client_)[World::id('a')].rest, static_cast<std::uint8_t>(wire::Rest::kStored));
   ASSERT_EQ(resume('a'), "");
@@ -548,7 +560,7 @@ TEST_P(MicrovmFaultTest, ADeadRunnerLeavesNothing) {
   give_image();
   std::filesystem::remove(world_->path("run/microvm.tested"));
   world_->start(GetParam(), {"--microvm-emulation"});
-  ASSERT_TRUE(world_->wait_death()) << "the point was never reached";
+  ASSERT_TRUE(died()) << "the point was never reached";
   start();
   EXPECT_THAT(World::list(*client_), testing::IsEmpty());
   launch('a');

@@ -61,6 +61,26 @@ TEST_F(Records, HalfWrittenFileIsSweptAndTheWholeOneStays) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
 }
 
+// The room is taken before anything depends on it.
+TEST_F(Records, OneThatIsPreparedIsSeenWhenItIsCompleted) {
+  RecordStore store(path_);
+  ASSERT_TRUE(store.write(record('a')).ok());
+  Record changed = record('a');
+  changed.generation = 6;
+  ASSERT_TRUE(store.prepare(changed).ok());
+  std::filesystem::copy(path_, path_ + "-copy");
+  EXPECT_EQ(RecordStore(path_ + "-copy").read_all().value().at(0).generation, 5u)
+      << "of one that died in between";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_ + "-copy"), {}), 1);
+  std::filesystem::remove_all(path_ + "-copy");
+  ASSERT_TRUE(store.complete(changed.sandbox.str()).ok());
+  ASSERT_TRUE(store.complete(changed.sandbox.str()).ok());
+  EXPECT_EQ(store.read_all().value().at(0).generation, 6u);
+  ASSERT_TRUE(store.prepare(changed).ok());
+  store.remove(changed.sandbox.str());
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
+}
+
 TEST_F(Records, ForeignFilesAreAnErrorAndStay) {
   RecordStore store(path_);
   ASSERT_TRUE(store.write(record('a')).ok());

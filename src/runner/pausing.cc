@@ -13,6 +13,11 @@ namespace {
 
 Error not_here(const std::string& id) { return make_error(Code::kNotFound, "sandbox {} is not here", id); }
 
+Error memory_gone(const std::string& id) {
+  return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
+      .with_word("memory_gone");
+}
+
 Error not_paused(const std::string& id) {
   return make_error(Code::kConflict, "sandbox {} is not paused", id).with_word("not_paused");
 }
@@ -67,10 +72,7 @@ Result<void> Service::pause_sandbox(const wire::PauseRequest& request, wire::Pau
   if (sandbox.copying) return being_copied(id);
   wire::Rest rest = sandbox.record.rest;
   bool memory = request.memory != 0;
-  if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) {
-    return make_error(Code::kConflict, "sandbox {} rests on its disk, its memory is gone", id)
-        .with_word("memory_gone");
-  }
+  if (memory && (rest == wire::Rest::kStored || rest == wire::Rest::kStoring)) return memory_gone(id);
   if (sandbox.ended && !wire::on_disk(rest) && !wire::on_its_way(rest)) {
     return make_error(Code::kConflict, "sandbox {} has ended", id).with_word("agent_lost");
   }
@@ -142,12 +144,13 @@ Result<void> Service::save(Sandbox& sandbox, Driver& driver) {
   FAULT("runner.save.after_save");
   if (saved.ok()) {
     saved = parts_.memories.keep(sandbox.id, manifest);
+    if (saved.ok()) saved = parts_.stored.prepare(rested(sandbox, wire::Rest::kSaved));
     // What was not kept for sure must not meet a disk that has changed since.
     if (!saved.ok()) parts_.memories.drop(sandbox.id);
     if (!saved.ok()) TRY_VOID(driver.resume(running));
   }
   FAULT("runner.save.after_keep");
-  if (saved.ok()) return store(sandbox, wire::Rest::kSaved);
+  if (saved.ok()) return end_at_rest(sandbox, wire::Rest::kSaved);
   parts_.memories.drop(sandbox.id);
   TRY_VOID(set_rest(sandbox, wire::Rest::kRuns));
   return saved;
@@ -164,10 +167,35 @@ Result<void> Service::forget_memory(Sandbox& sandbox) {
   return success();
 }
 
-// Ends all processes, keeps the disk and gives the rest back; `result`: kStored, or kSaved where the memory
-// is in its files. When a step fails the sandbox is neither running nor stored; the request may be repeated,
-// and stop works.
+// What is to be known of it on the disk, whatever becomes of the machine.
+Record Service::rested(const Sandbox& sandbox, wire::Rest result) {
+  Record record = sandbox.record;
+  record.rest = result;
+  record.pid = 0;
+  return record;
+}
+
+// Where there is no room to say on the disk that it rests, it stays as it is. `result`: kStored, or kSaved
+// where the memory is in its files.
 Result<void> Service::store(Sandbox& sandbox, wire::Rest result) {
+  TRY_VOID(parts_.stored.prepare(rested(sandbox, result)));
+  return end_at_rest(sandbox, result);
+}
+
+// What did not go on after all. Where there is no room for a new record that of old is still true.
+Result<void> Service::put_back(Sandbox& sandbox, const Record& stored) {
+  bool saved = stored.rest == wire::Rest::kSaved && parts_.memories.has(sandbox.id);
+  wire::Rest result = saved ? wire::Rest::kSaved : wire::Rest::kStored;
+  Result<void> prepared = parts_.stored.prepare(rested(sandbox, result));
+  if (!prepared.ok()) {
+    log::warn("record of old stays", {{"id", sandbox.id}, {"error", prepared.error().message()}});
+  }
+  return end_at_rest(sandbox, result);
+}
+
+// Ends all processes, keeps the disk and gives the rest back; its record for then is prepared. When a step
+// fails the sandbox is neither running nor stored; the request may be repeated, and stop works.
+Result<void> Service::end_at_rest(Sandbox& sandbox, wire::Rest result) {
   sandbox.phase = Phase::kStopping;
   bool saved = result == wire::Rest::kSaved;
   wire::Rest on_its_way = saved ? wire::Rest::kSaving : wire::Rest::kStoring;
@@ -213,6 +241,8 @@ Result<void> Service::resume_sandbox(const wire::StartRequest& request, Steady::
   }
   Driver* driver = driver_of(record.tier);
   if (driver == nullptr) return not_here(id);
+  if (record.rest == wire::Rest::kStored && request.memory != 0)
+    return memory_gone(id).with_hint("a resume without memory boots from the disk");
   if (wire::on_disk(record.rest)) {
     TRY(driver, driver_to_start(record.tier));
     StepTimes times{};
@@ -271,8 +301,7 @@ Result<Service::SandboxPtr> Service::boot_stored(const SandboxPtr& sandbox, cons
   // Back to rest. What could not be taken back is tried again by the next pause or stop.
   if (!fresh->has_slot) fresh->record = sandbox->record;
   fresh->record.generation = fresh->generation;
-  Result<void> rests =
-      store(*fresh, parts_.memories.has(fresh->id) ? wire::Rest::kSaved : wire::Rest::kStored);
+  Result<void> rests = put_back(*fresh, sandbox->record);
   if (!rests.ok())
     log::error("failed resume left something", {{"id", fresh->id}, {"error", rests.error().message()}});
   return std::move(launched).error();

@@ -4,6 +4,7 @@
 // With the real kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include "support/runner_fixture.h"
 
@@ -211,6 +212,37 @@ TEST_F(PausingTest, TornDiskIsRefusedAndKept) {
   EXPECT_EQ(rest(), Rest::kStored);
   EXPECT_EQ(::access(image.c_str(), F_OK), 0);
   expect_end_without_leftovers();
+}
+
+// A file system with room for nothing, until `widen()`.
+class Crowded {
+ public:
+  explicit Crowded(std::string path) : path_(std::move(path)) {
+    EXPECT_EQ(::mount("none", path_.c_str(), "tmpfs", 0, "nr_inodes=1"), 0) << errno;
+  }
+  ~Crowded() { ::umount2(path_.c_str(), MNT_DETACH); }
+  void widen() const {
+    EXPECT_EQ(::mount("none", path_.c_str(), nullptr, MS_REMOUNT, "nr_inodes=100"), 0) << errno;
+  }
+
+ private:
+  const std::string path_;
+};
+
+// What would end must be known on the disk first.
+TEST_F(PausingTest, WithoutRoomForItsRecordItRunsOn) {
+  world_->kill();
+  Crowded stored(world_->path("data/stored"));
+  start();
+  std::string link = started().interface.str();
+  EXPECT_THAT(paused(Memory::kLost), HasSubstr("No space left"));
+  EXPECT_EQ(rest(), Rest::kRuns);
+  EXPECT_EQ(World::shell(link, "echo here"), "here\n");
+  stored.widen();
+  EXPECT_EQ(paused(Memory::kLost), "ok");
+  EXPECT_EQ(rest(), Rest::kStored);
+  expect_end_without_leftovers();
+  world_->kill();
 }
 
 // A resume that gets no slot, and a runner that dies while it puts the sandbox back to rest.

@@ -4,12 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "sys/files.h"
 #include "sys/seqpacket.h"
 
 namespace atl::runner {
+namespace {
+
+constexpr char kPrepared[] = ".next.tmp";  // removed by read_all()
+
+std::string_view bytes_of(const Record& record) {
+  return {reinterpret_cast<const char*>(&record), sizeof record};
+}
+
+}  // namespace
 
 void Record::set_rules(const model::NetworkRules& rules) {
   internet = rules.internet ? 1 : 0;
@@ -28,11 +38,24 @@ model::NetworkRules Record::rules() const {
 }
 
 Result<void> RecordStore::write(const Record& record) const {
-  std::string_view bytes(reinterpret_cast<const char*>(&record), sizeof record);
-  return sys::replace_file(directory_ + "/" + record.sandbox.str(), bytes, 0600, durable_);
+  return sys::replace_file(path_of(record.sandbox.str()), bytes_of(record), 0600, durable_);
 }
 
-void RecordStore::remove(const std::string& sandbox) const { ::unlink((directory_ + "/" + sandbox).c_str()); }
+Result<void> RecordStore::prepare(const Record& record) const {
+  return sys::replace_file(path_of(record.sandbox.str()) + kPrepared, bytes_of(record), 0600, durable_);
+}
+
+Result<void> RecordStore::complete(const std::string& sandbox) const {
+  std::string to = path_of(sandbox);
+  if (::rename((to + kPrepared).c_str(), to.c_str()) != 0 && errno != ENOENT)
+    return Error::from_errno(errno, fmt::format("rename to {}", to));
+  return durable_ == sys::Durable::kYes ? sys::sync_path(directory_) : success();
+}
+
+void RecordStore::remove(const std::string& sandbox) const {
+  ::unlink(path_of(sandbox).c_str());
+  ::unlink((path_of(sandbox) + kPrepared).c_str());
+}
 
 Result<std::vector<Record>> RecordStore::read_all() const {
   std::vector<Record> records;

@@ -64,12 +64,17 @@ class RecordStore {
   explicit RecordStore(std::string directory, sys::Durable durable = sys::Durable::kNo)
       : directory_(std::move(directory)), durable_(durable) {}
   Result<void> write(const Record& record) const;
+  // The same in two steps: the first takes all the room that is needed, and is seen by nobody. The second
+  // does nothing without the first.
+  Result<void> prepare(const Record& record) const;
+  Result<void> complete(const std::string& sandbox) const;
   void remove(const std::string& sandbox) const;
   // All records. A file that is not one (wrong size, magic, version, name) is an error: it may stand for a
   // sandbox.
   Result<std::vector<Record>> read_all() const;
 
  private:
+  std::string path_of(const std::string& sandbox) const { return directory_ + "/" + sandbox; }
   const std::string directory_;
   const sys::Durable durable_;
 };

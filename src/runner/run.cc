@@ -66,6 +66,7 @@ Result<void> make_directories(const Options& options) {
   TRY_VOID(sys::ensure_directory(options.data_dir + "/snapshots", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/memory", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/prepared", 0700));
+  TRY_VOID(sys::ensure_directory(options.data_dir + "/origins", 0700));
   TRY_VOID(sys::ensure_directory(options.data_dir + "/templates", 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir, 0755));
   TRY_VOID(sys::ensure_directory(options.run_dir + "/sandboxes", 0700));
@@ -232,7 +233,7 @@ Result<void> serve(const Options& options, const Account& account, Launcher& lau
   microvm::MicrovmDriver microvm({launcher, disks, *cgroups, options.data_dir + "/templates", machine,
                                   microvm::machine_path(options.data_dir), programs.guestd.get(), netns.get(),
                                   options.run_dir + "/microvm.log", options.run_dir + "/machines",
-                                  options.data_dir + "/prepared"});
+                                  options.data_dir + "/prepared", options.data_dir + "/origins"});
   // A driver takes over what runs even where it can start nothing new.
   Service service({slots,
                    disks,

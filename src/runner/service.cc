@@ -300,19 +300,20 @@ Result<void> Service::launch(const wire::StartRequest& request, Driver& driver, 
 }
 
 // From the first step of its programs on its disk is not the one of its stored memory any more: that is void
-// before, and it is whole again when nothing has run. A runner that dies in between finds the process, and
-// the record of it, and lets it go on (takeover.cc).
+// before, and it is whole again where nothing can have run. A runner that dies in between finds the process,
+// and the record of it, and lets it go on (takeover.cc).
 Result<void> Service::go_on(Driver& driver, Sandbox& sandbox, const Record* stored) {
   if (stored != nullptr) {
     TRY_VOID(parts_.memories.spend(sandbox.id));
     FAULT("runner.restore.after_spent");
   }
-  Result<void> goes = driver.resume(running_of(sandbox));
+  bool may_run = false;
+  Result<void> goes = driver.resume(running_of(sandbox), may_run);
   FAULT("runner.restore.after_resume");
   if (stored == nullptr) return goes;
   if (!goes.ok()) {
     TRY_VOID(driver.stop(running_of(sandbox)));
-    TRY_VOID(parts_.memories.give_back(sandbox.id));
+    if (!may_run) TRY_VOID(parts_.memories.give_back(sandbox.id));
     return goes;
   }
   parts_.stored.remove(sandbox.id);
@@ -383,10 +384,7 @@ Result<void> Service::let_go(Sandbox& sandbox, KeepDisk keep) {
   FAULT("runner.stop.after_cgroup");
   if (keep == KeepDisk::kYes) {
     TRY_VOID(parts_.disks.settle(id, kRemoveWait));
-    Record stored = sandbox.record;
-    stored.rest = stored.rest == wire::Rest::kSaving ? wire::Rest::kSaved : wire::Rest::kStored;
-    stored.pid = 0;
-    TRY_VOID(parts_.stored.write(stored));
+    TRY_VOID(parts_.stored.complete(id));
   } else {
     parts_.disks.remove(id);
     parts_.stored.remove(id);

@@ -162,6 +162,9 @@ class Service {
   Result<void> save_or_freeze(Sandbox& sandbox, Driver& driver);
   static void fill(model::wire::PauseReply& reply, const Sandbox& sandbox);
   Result<void> store(Sandbox& sandbox, model::wire::Rest result);
+  Result<void> put_back(Sandbox& sandbox, const Record& stored);
+  Result<void> end_at_rest(Sandbox& sandbox, model::wire::Rest result);
+  static Record rested(const Sandbox& sandbox, model::wire::Rest result);
   Result<void> forget_memory(Sandbox& sandbox);
   Result<void> resume_sandbox(const model::wire::StartRequest& request, Steady::time_point arrived,
                               model::wire::StartReply& reply);
@@ -174,7 +177,8 @@ class Service {
     return {sandbox.id, sandbox.record.pid, sandbox.pidfd.get(), sandbox.record.slot};
   }
   // takeover.cc
-  Result<void> take_over_record(const Record& record, bool has_stored);
+  Result<void> take_over_record(const Record& record, const Record* stored);
+  Result<void> take_over_restored(Sandbox& sandbox, Driver& driver, const Record& stored);
   void take_over_stored(const Record& record);
   Result<void> take_over_rest(Sandbox& sandbox);
   Result<void> take_over_saving(Sandbox& sandbox, Driver* driver);

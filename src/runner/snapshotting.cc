@@ -63,7 +63,7 @@ Result<void> Service::take_snapshot(const wire::SnapshotRequest& request, wire::
   TRY_VOID(std::move(copied));
   if (source.memory) {
     TRY(std::string folder, draft.memory());
-    TRY_VOID(seal_memory(folder, source.memory_manifest));
+    TRY_VOID(parts_.memories.checks().seal(folder, source.memory_manifest));
   }
   // What a guest's own kernel has written is read by no program of root, and it came to rest whole.
   using Repair = SnapshotStore::Draft::Repair;

@@ -49,16 +49,9 @@ Result<std::vector<std::string>> files_of(const std::string& folder) {
   return names;
 }
 
-Result<Digest::Value> digest_files(const std::string& folder) {
-  TRY(std::vector<std::string> names, files_of(folder));
-  Digest digest;
-  for (const std::string& name : names) {
-    TRY(Fd file, sys::open_file(folder + "/" + name, O_RDONLY | O_NOFOLLOW));
-    TRY(Digest::Value content, digest_image(file.get()));
-    digest.add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
-    digest.add(std::as_bytes(std::span(content)));
-  }
-  return digest.finish();
+Result<Digest::Value> digest_file(const std::string& path) {
+  TRY(Fd file, sys::open_file(path, O_RDONLY | O_NOFOLLOW));
+  return digest_image(file.get());
 }
 
 Result<void> sync_files(const std::string& folder, const std::vector<std::string>& names) {
@@ -103,26 +96,11 @@ Result<void> rename_folder(const std::string& from, const std::string& to, const
 
 }  // namespace
 
-Result<void> seal_memory(const std::string& folder, MemoryManifest& manifest) {
-  TRY(std::vector<std::string> names, files_of(folder));
-  // The disk is busy with what was written while the processor reads it again.
-  Result<void> synced = success();
-  std::thread writer([&] { synced = sync_files(folder, names); });
-  Result<Digest::Value> content = digest_files(folder);
-  writer.join();
-  TRY_VOID(std::move(synced));
-  TRY(manifest.content, std::move(content));
-  manifest.manifest = digest_of(manifest);
-  FAULT("runner.memory.before_manifest");
-  std::string_view bytes(reinterpret_cast<const char*>(&manifest), sizeof manifest);
-  TRY_VOID(sys::replace_file(folder + "/" + kManifest, bytes, 0600, sys::Durable::kYes));
-  return sys::sync_path(folder);
-}
-
 Result<std::uint64_t> memory_bytes(const std::string& folder) {
   TRY(std::vector<std::string> names, files_of(folder));
   std::uint64_t sum = 0;
   for (const std::string& name : names) {
+    if (name == kSharedMemory) continue;
     TRY(Fd file, sys::open_file(folder + "/" + name, O_RDONLY | O_NOFOLLOW));
     TRY(std::uint64_t bytes, stored_bytes(file.get()));
     sum += bytes;
@@ -150,19 +128,66 @@ Result<void> remove_memory(const std::string& folder) {
   return success();
 }
 
+Result<MemoryChecks::Stamp> MemoryChecks::stamp_of(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return Error::from_errno(errno, fmt::format("look at {}", path));
+  // Not st_ctim: another link to the file changes it.
+  return Stamp{static_cast<std::int64_t>(info.st_ino), info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+               info.st_size, info.st_blocks};
+}
+
 // With its manifest's: whatever was touched shows.
 Result<std::map<std::string, MemoryChecks::Stamp>> MemoryChecks::stamps_of(const std::string& folder) {
   TRY(std::vector<std::string> names, sys::list_directory(folder));
   std::map<std::string, Stamp> out;
   for (const std::string& name : names) {
-    struct stat info{};
-    if (::lstat((folder + "/" + name).c_str(), &info) != 0)
-      return Error::from_errno(errno, fmt::format("look at {}/{}", folder, name));
-    // Not st_ctim: another link to the file changes it.
-    out[name] = {static_cast<std::int64_t>(info.st_ino), info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
-                 info.st_size, info.st_blocks};
+    TRY(out[name], stamp_of(folder + "/" + name));
   }
   return out;
+}
+
+// It never changes once it is shared, and is much larger than what stands beside it.
+Result<Digest::Value> MemoryChecks::digest_shared(const std::string& path) {
+  TRY(Stamp stamp, stamp_of(path));
+  {
+    std::lock_guard lock(mutex_);
+    auto known = shared_.find(stamp);
+    if (known != shared_.end()) return known->second;
+  }
+  TRY(Digest::Value content, digest_file(path));
+  std::lock_guard lock(mutex_);
+  if (shared_.size() >= kMostShared) shared_.clear();
+  shared_[stamp] = content;
+  return content;
+}
+
+Result<Digest::Value> MemoryChecks::digest_files(const std::string& folder) {
+  TRY(std::vector<std::string> names, files_of(folder));
+  Digest digest;
+  for (const std::string& name : names) {
+    std::string path = folder + "/" + name;
+    Result<Digest::Value> content = name == kSharedMemory ? digest_shared(path) : digest_file(path);
+    if (!content.ok()) return content;
+    digest.add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
+    digest.add(std::as_bytes(std::span(*content)));
+  }
+  return digest.finish();
+}
+
+Result<void> MemoryChecks::seal(const std::string& folder, MemoryManifest& manifest) {
+  TRY(std::vector<std::string> names, files_of(folder));
+  // The disk is busy with what was written while the processor reads it again.
+  Result<void> synced = success();
+  std::thread writer([&] { synced = sync_files(folder, names); });
+  Result<Digest::Value> content = digest_files(folder);
+  writer.join();
+  TRY_VOID(std::move(synced));
+  TRY(manifest.content, std::move(content));
+  manifest.manifest = digest_of(manifest);
+  FAULT("runner.memory.before_manifest");
+  std::string_view bytes(reinterpret_cast<const char*>(&manifest), sizeof manifest);
+  TRY_VOID(sys::replace_file(folder + "/" + kManifest, bytes, 0600, sys::Durable::kYes));
+  return sys::sync_path(folder);
 }
 
 Result<void> MemoryChecks::require(const std::string& folder, const MemoryWanted& wanted) {
@@ -208,7 +233,7 @@ Result<std::string> MemoryStore::begin(const std::string& sandbox) const {
 }
 
 Result<void> MemoryStore::keep(const std::string& sandbox, MemoryManifest& manifest) {
-  TRY_VOID(seal_memory(draft(sandbox), manifest));
+  TRY_VOID(checks_.seal(draft(sandbox), manifest));
   FAULT("runner.save.after_manifest");
   TRY_VOID(remove_memory(folder(sandbox)));
   TRY_VOID(rename_folder(draft(sandbox), folder(sandbox), directory_));

@@ -50,8 +50,10 @@ struct MemoryWanted {
   std::string runtime;
 };
 
-// Syncs the files of `folder` and makes them one whole by a manifest; completes `manifest`.
-Result<void> seal_memory(const std::string& folder, MemoryManifest& manifest);
+// A file of this name is the same in several folders, as another name of one file; it goes with the last. Its
+// bytes count for none of them.
+inline constexpr char kSharedMemory[] = "shared";
+
 // Bytes that a folder takes on its file system.
 Result<std::uint64_t> memory_bytes(const std::string& folder);
 // Gives the files of a whole folder a second name in `to`, an empty one. They never change, so nothing is
@@ -60,10 +62,12 @@ Result<void> link_memory(const std::string& from, const std::string& to);
 // Removes a folder of memory, whatever state it is in; one that is not there is fine.
 Result<void> remove_memory(const std::string& folder);
 
-// Which folders were read and found whole by this process, so that they are read only once. Use from any
-// thread.
+// Which folders and files were read and found whole by this process, so that they are read only once. Use
+// from any thread.
 class MemoryChecks {
  public:
+  // Syncs the files of `folder` and makes them one whole by a manifest; completes `manifest`.
+  Result<void> seal(const std::string& folder, MemoryManifest& manifest);
   // Refuses, with the reason: kNotFound when there is none; `snapshot_corrupt` when it is not what it was;
   // `snapshot_mismatch` when it is of another template, size, tier or runtime than what it is wanted for.
   Result<void> require(const std::string& folder, const MemoryWanted& wanted);
@@ -71,10 +75,15 @@ class MemoryChecks {
   void remember(const std::string& folder);
 
  private:
-  using Stamp = std::array<std::int64_t, 5>;  // that of its manifest
+  static constexpr std::size_t kMostShared = 64;
+  using Stamp = std::array<std::int64_t, 5>;
+  static Result<Stamp> stamp_of(const std::string& path);
   static Result<std::map<std::string, Stamp>> stamps_of(const std::string& folder);
+  Result<Digest::Value> digest_shared(const std::string& path);
+  Result<Digest::Value> digest_files(const std::string& folder);
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Stamp>> known_;
+  std::map<Stamp, Digest::Value> shared_;  // of shared files
 };
 
 // The memory of those that rest, by sandbox.

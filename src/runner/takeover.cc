@@ -14,10 +14,11 @@ constexpr Millis kSweepWait{5'000};
 Result<std::set<std::string>> Service::take_over() {
   TRY(std::vector<Record> stored, parts_.stored.read_all());
   TRY(std::vector<Record> records, parts_.records.read_all());
-  std::set<std::string> on_disk;
-  for (const Record& record : stored) on_disk.insert(record.sandbox.str());
+  std::map<std::string, const Record*> on_disk;
+  for (const Record& record : stored) on_disk[record.sandbox.str()] = &record;
   for (const Record& record : records) {
-    Result<void> taken = take_over_record(record, on_disk.contains(record.sandbox.str()));
+    auto of_old = on_disk.find(record.sandbox.str());
+    Result<void> taken = take_over_record(record, of_old == on_disk.end() ? nullptr : of_old->second);
     // It stays in the register and keeps its slot; kStop tries again.
     if (!taken.ok()) {
       log::error("left-over sandbox not removed",
@@ -37,6 +38,7 @@ Result<std::set<std::string>> Service::take_over() {
     if (std::uint32_t count = sandbox->record.label_count(); count > 0) labels[sandbox->record.slot] = count;
   }
   TRY_VOID(parts_.memories.sweep(kept));
+  for (Driver* driver : parts_.drivers) driver->sweep(kept);
   TRY_VOID(parts_.firewall.install(std::move(rules), std::move(labels)));
   FAULT("runner.sweep.after_rules");
   return kept;
@@ -53,6 +55,8 @@ void Service::take_over_stored(const Record& record) {
   sandbox.record = record;
   sandbox.ended = true;
   sandbox.phase = Phase::kStored;
+  // Of a runner that died when it had just been given up.
+  if (record.rest != model::wire::Rest::kSaved) parts_.memories.drop(id);
   log::info("sandbox rests on its disk", {{"id", id}});
 }
 
@@ -78,7 +82,16 @@ Result<void> Service::take_over_saving(Sandbox& sandbox, Driver* driver) {
   return set_rest(sandbox, model::wire::Rest::kRuns);
 }
 
-Result<void> Service::take_over_record(const Record& record, bool has_stored) {
+// Restored, and on record; nothing of it has run yet, so what is stored is true until it goes on.
+Result<void> Service::take_over_restored(Sandbox& sandbox, Driver& driver, const Record& stored) {
+  Result<void> goes = go_on(driver, sandbox, &stored);
+  if (goes.ok()) return goes;
+  log::warn("sandbox goes back to rest", {{"id", sandbox.id}, {"error", goes.error().message()}});
+  return put_back(sandbox, stored);
+}
+
+// `stored`: what is known of it on the disk; nullptr: nothing.
+Result<void> Service::take_over_record(const Record& record, const Record* stored) {
   TRY(Held held, insert(record.sandbox.str(), record.generation));
   const SandboxPtr& sandbox = held.sandbox;
   sandbox->record = record;
@@ -88,9 +101,7 @@ Result<void> Service::take_over_record(const Record& record, bool has_stored) {
     // Only intended: control never heard of it.
     log::info("removing a half-started sandbox", {{"id", record.sandbox.str()}});
     sandbox->ended = true;
-    if (!has_stored) return end(*sandbox);
-    return store(*sandbox,
-                 parts_.memories.has(sandbox->id) ? model::wire::Rest::kSaved : model::wire::Rest::kStored);
+    return stored == nullptr ? end(*sandbox) : put_back(*sandbox, *stored);
   }
   Result<sys::Fd> process = sys::open_same_process(record.pid, record.start_ticks);
   sandbox->ended = !process.ok();
@@ -99,10 +110,13 @@ Result<void> Service::take_over_record(const Record& record, bool has_stored) {
   sandbox->phase = Phase::kLive;
   log::info(sandbox->ended ? "sandbox ended while no runner was there" : "sandbox adopted",
             {{"id", record.sandbox.str()}, {"pid", record.pid}, {"slot", record.slot}});
-  // Once it runs again, what is on its disk changes: the record of how it rested is void.
-  if (has_stored && !model::wire::on_its_way(record.rest)) {
-    // It ended before it went on.
-    if (sandbox->ended && parts_.memories.has(sandbox->id)) return store(*sandbox, model::wire::Rest::kSaved);
+  if (stored != nullptr && !model::wire::on_its_way(record.rest)) {
+    Driver* driver = driver_of(record.tier);
+    // It ended before anybody heard that it goes on.
+    if (sandbox->ended) return put_back(*sandbox, *stored);
+    bool waits = stored->rest == model::wire::Rest::kSaved && parts_.memories.has(sandbox->id);
+    if (waits && driver != nullptr) return take_over_restored(*sandbox, *driver, *stored);
+    // Once it runs again, what is on its disk changes: the record of how it rested is void.
     parts_.stored.remove(record.sandbox.str());
     parts_.memories.drop(record.sandbox.str());
   }

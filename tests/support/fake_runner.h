@@ -346,6 +346,10 @@ class FakeRunner {
       return out;
     }
     Entry& entry = found->second;
+    if (entry.rest == wire::Rest::kStored && request.memory == 1) {
+      refuse(out.status, make_error(Code::kConflict, "its memory is gone").with_word("memory_gone"));
+      return out;
+    }
     if (wire::on_disk(entry.rest)) entry.slot = static_cast<std::uint32_t>(++started);
     entry.rest = wire::Rest::kRuns;
     entry.generation = request.generation;

@@ -313,7 +313,10 @@ Result<void> wake(const model::MachineOrder& order, Sandbox& sandbox) {
   freshen(order);
   // The disk takes what is written only now, and the programs still stand still.
   TRY_VOID(thaw_disk(kDiskFolder));
-  if (!sandbox.names.empty()) TRY_VOID(take_names("/root", std::exchange(sandbox.names, {})));
+  if (!sandbox.names.empty()) {
+    TRY_VOID(take_names("/root", sandbox.names));
+    sandbox.names.clear();
+  }
   return go_on(kGroup);
 }
 

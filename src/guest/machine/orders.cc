@@ -112,6 +112,22 @@ Result<void> thaw_disk(const std::string& disk) {
 
 Result<void> go_on(const std::string& group) { return sys::write_file(group + "/cgroup.freeze", "0"); }
 
+namespace {
+
+// Under its name only when it is whole, so that what was there stays where there is no room.
+Result<void> put_file(int folder, const char* name, const std::string& text, mode_t mode) {
+  std::string draft = fmt::format(".{}.new", name);
+  ::unlinkat(folder, draft.c_str(), 0);
+  Result<Fd> file = sys::open_beneath(folder, draft, O_WRONLY | O_CREAT | O_EXCL, mode);
+  Result<void> written = file.ok() ? sys::write_all(file->get(), text) : std::move(file).error();
+  if (written.ok() && ::renameat(folder, draft.c_str(), folder, name) != 0)
+    written = Error::from_errno(errno, "rename a file");
+  if (!written.ok()) ::unlinkat(folder, draft.c_str(), 0);
+  return written;
+}
+
+}  // namespace
+
 Result<void> take_names(const std::string& root, const std::string& name) {
   if (::sethostname(name.data(), name.size()) != 0) return Error::from_errno(errno, "set the host name");
   const struct {
@@ -125,10 +141,10 @@ Result<void> take_names(const std::string& root, const std::string& name) {
   Result<Fd> etc = sys::open_beneath(top.get(), "etc", O_RDONLY | O_DIRECTORY);
   if (!etc.ok()) return success();  // it has no use for them
   for (const auto& item : files) {
-    if (::unlinkat(etc->get(), item.file, 0) != 0 && errno != ENOENT) continue;
-    TRY(Fd file, sys::open_beneath(etc->get(), item.file, O_WRONLY | O_CREAT | O_EXCL, item.mode));
-    TRY_VOID(sys::write_all(file.get(), item.text));
+    Result<void> put = put_file(etc->get(), item.file, item.text, item.mode);
+    if (!put.ok()) std::printf("atoll-vminit: /etc/%s: %s\n", item.file, put.error().message().c_str());
   }
+  std::fflush(stdout);
   return success();
 }
 

@@ -38,7 +38,8 @@ Result<void> come_to_rest(const std::string& group, const std::string& disk);
 Result<void> thaw_disk(const std::string& disk);
 Result<void> go_on(const std::string& group);
 
-// Host name, hosts and machine id, anew, in the tree `root`, whose owner is hostile.
+// Host name, hosts and machine id, anew, in the tree `root`, whose owner is hostile. A file that the owner
+// left no room for, or put a directory at, stays as it is: nobody is to be kept from starting by that.
 Result<void> take_names(const std::string& root, const std::string& name);
 
 }  // namespace atl::guest

@@ -112,7 +112,8 @@ Capabilities ContainerDriver::capabilities() const {
 
 Result<void> ContainerDriver::pause(const Running& running) { return freeze_processes(cgroups_, running); }
 
-Result<void> ContainerDriver::resume(const Running& running) {
+Result<void> ContainerDriver::resume(const Running& running, bool& may_run) {
+  may_run = true;
   return cgroups_.thaw(running.sandbox, patient(kPauseBound));
 }
 

@@ -19,7 +19,8 @@ class ContainerDriver final : public Driver {
   void forget(const std::string& build) override { templates_.forget(build); }
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
-  Result<void> resume(const Running& running) override;
+  using Driver::resume;
+  Result<void> resume(const Running& running, bool& may_run) override;
   Result<void> sync(const Running& running) override;
   Result<void> stop(const Running& running) override;
   Result<std::array<std::uint64_t, 2>> inspect(const Running& running) override;

@@ -42,7 +42,8 @@ class GvisorDriver final : public Driver {
   void forget(const std::string& build) override { tools_.templates.forget(build); }
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
-  Result<void> resume(const Running& running) override;
+  using Driver::resume;
+  Result<void> resume(const Running& running, bool& may_run) override;
   Result<void> sync(const Running& running) override;
   std::string runtime() const override { return tools_.runtime; }
   Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
@@ -62,7 +63,7 @@ class GvisorDriver final : public Driver {
   // memory.cc
   class Visit;
   Result<void> write_memory(const Running& running);
-  Result<void> let_restored_go_on(const Running& running, int root);
+  Result<void> let_restored_go_on(const Running& running, int root, bool& may_run);
   void keep_log(int log) const;
 
   const Tools tools_;

@@ -204,10 +204,11 @@ Result<void> GvisorDriver::write_memory(const Running& running) {
   return visit.wait(until);
 }
 
-Result<void> GvisorDriver::resume(const Running& running) {
+Result<void> GvisorDriver::resume(const Running& running, bool& may_run) {
   TRY_VOID(tools_.cgroups.thaw(running.sandbox, patient(kPauseBound)));
   TRY(Fd root, private_root(running));
-  if (is_there(root.get(), kGoFifo)) return let_restored_go_on(running, root.get());
+  if (is_there(root.get(), kGoFifo)) return let_restored_go_on(running, root.get(), may_run);
+  may_run = true;
   if (!is_there(root.get(), kStillMark)) return success();
   Visit visit(*this, running);
   TRY_VOID(visit.begin(Command::kGoOn, 0));
@@ -215,10 +216,11 @@ Result<void> GvisorDriver::resume(const Running& running) {
 }
 
 // The fifo goes when runsc has put everything back; an end before that is a failure.
-Result<void> GvisorDriver::let_restored_go_on(const Running& running, int root) {
+Result<void> GvisorDriver::let_restored_go_on(const Running& running, int root, bool& may_run) {
   {
     TRY(Fd fifo, sys::open_at(root, kGoFifo + 1, O_WRONLY | O_NONBLOCK | O_NOFOLLOW));
     if (::write(fifo.get(), "", 1) != 1) return Error::from_errno(errno, "let a sandbox go on");
+    may_run = true;
   }
   Steady::time_point until = Steady::now() + patient(kStartBound);
   while (is_there(root, kGoFifo)) {

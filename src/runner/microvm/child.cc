@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/patience.h"
 #include "model/machine.h"
 
 namespace atl::runner::microvm {
@@ -27,7 +26,7 @@ namespace {
 enum Place : int { kChannelFd = 3, kTapFd, kTemplateFd, kDiskFd, kGuestdFd, kQmpFd, kStateFd };
 // And atoll-qmp (apps/qmp).
 enum MonitorPlace : int { kMonitorFd = 3, kFileFd, kFileAgainFd, kAnswerFd };
-constexpr std::chrono::seconds kMonitorBound{60};  // the runner's patience is less
+constexpr unsigned kMonitorSeconds = 600;  // far beyond the runner's patience
 // What lies in a file of stored memory beside it.
 constexpr rlim_t kDeviceState = 256ull << 20;
 // Above them, while they are filled.
@@ -138,15 +137,6 @@ void Child::give_up_rights(std::uint32_t user) {
   check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "give up privileges");
 }
 
-// KERNEL: a `microvm` machine of exactly 2 GiB never gets past the guest kernel's "ACPI: Core revision", with
-// KVM or without (microvm-nix/microvm.nix#171; seen here with QEMU 10.0 and Linux 6.1; a megabyte more or
-// less boots).
-unsigned long long machine_megabytes(std::uint64_t bytes) {
-  constexpr unsigned long long kNeverBoots = 2048;
-  unsigned long long megabytes = bytes >> 20;
-  return megabytes == kNeverBoots ? megabytes - 1 : megabytes;
-}
-
 // Emulated, the guest's time stamp counter is the host's, and there is no timer to measure it by
 // (docs/decisions/0083-microvm.md).
 void Child::write_arguments() {
@@ -156,7 +146,8 @@ void Child::write_arguments() {
   // No virtual machines in there: what KVM does for those is more of the host's kernel within reach.
   std::snprintf(processor_, sizeof processor_, "%s,vmx=off,svm=off", emulated ? "max" : "host");
   std::snprintf(processors_, sizeof processors_, "%u", order.processors);
-  std::snprintf(memory_, sizeof memory_, "%llu", machine_megabytes(order.memory_bytes));
+  std::snprintf(memory_, sizeof memory_, "%llu",
+                static_cast<unsigned long long>(machine_bytes(order.memory_bytes) >> 20));
   // Memory from a file is a private copy of what is written, and the file's where nothing is.
   int size = std::snprintf(backend_, sizeof backend_, "%s,id=m0,size=%sM",
                            fd(Passed::kMemory) >= 0 ? "memory-backend-file" : "memory-backend-ram", memory_);
@@ -259,10 +250,13 @@ void Child::run_monitor() {
   const rlimit none{0, 0};
   check(::setrlimit(RLIMIT_CORE, &none), "forbid core files");
   give_up_rights(kMonitorUser);
+  // Or it would keep the next runner from the monitor. KERNEL: a change of ids clears this (prctl(2)). Where
+  // the launcher is gone already the runner is, and nobody reads the report below.
+  check(::prctl(PR_SET_PDEATHSIG, SIGKILL), "end with the launcher");
   sigset_t signals;
   sigemptyset(&signals);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);
-  ::alarm(static_cast<unsigned>(patient(kMonitorBound).count()));
+  ::alarm(kMonitorSeconds);
   report(0, "", 0);
   const char* arguments[] = {"atoll-qmp", plan_.order.resumes != 0 ? "cont" : "save", nullptr};
   const char* environment[] = {nullptr};
@@ -272,6 +266,15 @@ void Child::run_monitor() {
 }
 
 }  // namespace
+
+// KERNEL: a `microvm` machine of exactly 2 GiB never gets past the guest kernel's "ACPI: Core revision", with
+// KVM or without (microvm-nix/microvm.nix#171; seen here with QEMU 10.0 and Linux 6.1; a megabyte more or
+// less boots).
+std::uint64_t machine_bytes(std::uint64_t limit) {
+  constexpr std::uint64_t kNeverBoots = 2048;
+  std::uint64_t megabytes = limit >> 20;
+  return (megabytes == kNeverBoots ? megabytes - 1 : megabytes) << 20;
+}
 
 void run_child(const ChildPlan& plan) { Child(plan).run(); }
 void run_monitor(const ChildPlan& plan) { Child(plan).run_monitor(); }

@@ -13,6 +13,9 @@ inline constexpr std::uint32_t kMachineUser = 1;
 // The one that reads what QEMU says.
 inline constexpr std::uint32_t kMonitorUser = 2;
 
+// How much memory a machine has whose sandbox may use `limit`.
+std::uint64_t machine_bytes(std::uint64_t limit);
+
 // Runs in the fresh child. Allocates nothing and takes no lock. Ends in exec or, after a ChildReport, in
 // _exit.
 [[noreturn]] void run_child(const ChildPlan& plan);

@@ -43,7 +43,8 @@ constexpr Millis kGoBound{10'000};
 // Raised with every change of QEMU's arguments, or of the guest's first program, that a stored memory would
 // not survive.
 constexpr int kArguments = 2;
-constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout", kWrittenFile[] = "/written";
+constexpr char kMemoryFile[] = "/memory", kLayoutFile[] = "/layout";
+constexpr char kWholeFile[] = "/whole";  // QEMU's own, until it is stored
 // Below it the guest's kernel has no room for its own start.
 constexpr std::uint64_t kMinMemory = 128 * kMiB;
 constexpr std::uint32_t kMaxProcessors = 8;
@@ -96,18 +97,50 @@ Result<Layout> read_layout(const std::string& folder) {
       .with_word("snapshot_corrupt");
 }
 
-// The QEMU that wrote a memory goes on as somebody's sandbox, and has its file open for writing. Those that
-// are to begin as it did get another file with the same content.
-Result<void> part_from_writer(const SavedMachine& saved, const std::string& folder) {
-  std::string file = folder + kMemoryFile, written = folder + kWrittenFile;
-  if (::rename(file.c_str(), written.c_str()) != 0)
-    return Error::from_errno(errno, fmt::format("rename {}", file));
-  TRY_VOID(copy_sparse_file(written, file));
+std::uint32_t processors(const model::Limits& limits) {
+  std::uint32_t wanted = std::min((limits.cpu_millis + 999) / 1000, kMaxProcessors);
+  return std::clamp(wanted, 1u, std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+Layout layout_of(const SavedMachine& saved, const model::Limits& limits) {
+  return {model::kMachineMagic, processors(limits), saved.place.pages_offset, limits.memory_bytes};
+}
+
+Result<void> write_layout(const std::string& folder, const Layout& layout) {
+  return sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout},
+                           0600);
+}
+
+// Puts into `folder` what differs from the memory in `origin`, that memory, and its layout. False: it differs
+// too much.
+Result<bool> keep_changes(const SavedMachine& saved, const std::string& origin, const model::Limits& limits,
+                          const std::string& folder) {
+  TRY(Layout layout, read_layout(origin));
+  if (layout.memory_bytes != limits.memory_bytes ||
+      saved.place.pages_bytes != machine_bytes(limits.memory_bytes))
+    return make_error(Code::kCorrupt, "the machine's memory is of another size than that which it began as");
+  TRY(Fd before, sys::open_file(origin + kMemoryFile, O_RDONLY | O_NOFOLLOW));
+  TRY(Fd out, sys::open_file(folder + kMemoryFile, O_WRONLY | O_CREAT | O_EXCL, 0400));
+  TRY(bool few, store_changes(saved.again.get(), saved.place, before.get(), layout.memory_offset, out.get()));
+  if (!few) return false;
+  std::string shared = folder + "/" + kSharedMemory;
+  if (::link((origin + kMemoryFile).c_str(), shared.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("link {}", shared));
+  TRY_VOID(write_layout(folder, layout));
+  return true;
+}
+
+// A copy, too: the QEMU that wrote a memory may go on, with that file open for writing, and others begin as
+// what is stored.
+Result<void> keep_all(const SavedMachine& saved, const model::Limits& limits, const std::string& folder) {
+  std::string file = folder + kMemoryFile;
+  for (const std::string& path : {file, folder + "/" + kSharedMemory}) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+      return Error::from_errno(errno, fmt::format("remove {}", path));
+  }
+  TRY_VOID(copy_sparse_file(folder + kWholeFile, file));
   if (::chmod(file.c_str(), 0444) != 0) return Error::from_errno(errno, fmt::format("change {}", file));
-  // KERNEL: see SavedMachine; nothing of a file that is empty is written out.
-  if (::ftruncate(saved.again.get(), 0) != 0 || ::unlink(written.c_str()) != 0)
-    return Error::from_errno(errno, fmt::format("remove {}", written));
-  return success();
+  return write_layout(folder, layout_of(saved, limits));
 }
 
 model::MachineOrder order_of(model::MachineWord word) {
@@ -121,6 +154,12 @@ model::MachineOrder order_with_names(model::MachineWord word, const StartSpec& s
   order.names = spec.as_child ? 1 : 0;
   order.guest = guest_boot(spec);
   return order;
+}
+
+// Of a guest that came to nothing: what one answers is of its own disk or template.
+bool is_silence(const Error& error) {
+  return error.code() == Code::kDeadline || error.code() == Code::kUnavailable ||
+         error.code() == Code::kCorrupt;
 }
 
 std::string processor_name() {
@@ -141,21 +180,18 @@ std::string short_digest(int file) {
   return hex_encode({reinterpret_cast<const char*>(digest->data()), 8});
 }
 
-std::uint32_t processors(const model::Limits& limits) {
-  std::uint32_t wanted = std::min((limits.cpu_millis + 999) / 1000, kMaxProcessors);
-  return std::clamp(wanted, 1u, std::max(std::thread::hardware_concurrency(), 1u));
-}
-
 }  // namespace
 
-// From what a machine starts: its memory, or nothing.
+// From what a machine starts: its memory, or nothing. What is open stays when the names go.
 struct MicrovmDriver::Source {
   std::string folder;  // empty: it boots
-  Layout layout{};
+  std::string mapped;  // the file whose pages are its memory, less those that the folder's own file names
+  Layout layout{};     // of `mapped`
+  Fd memory, state;    // a read-only mount of `mapped`, and the folder's own file
 };
 
 struct MicrovmDriver::Parts {
-  Fd machine, devices, image, tap, log, memory, state;
+  Fd machine, devices, image, tap, log;
   std::pair<Fd, Fd> status;  // the end to read, the end to write
   MachineSockets sockets;
 
@@ -164,13 +200,14 @@ struct MicrovmDriver::Parts {
     sockets = {};
     tap.reset();
     image.reset();
-    memory.reset();
-    state.reset();
   }
 };
 
 MicrovmDriver::MicrovmDriver(Tools tools)
-    : tools_(std::move(tools)), links_(tools_.sockets), prepared_(tools_.prepared) {}
+    : tools_(std::move(tools)),
+      links_(tools_.sockets),
+      prepared_(tools_.prepared),
+      origins_(tools_.origins) {}
 
 void MicrovmDriver::use(Accelerator accelerator, std::uint32_t tsc_khz) {
   std::lock_guard lock(mutex_);
@@ -221,22 +258,42 @@ Result<void> MicrovmDriver::prepare(const std::string& build) {
   return image.ok() ? success() : Result<void>(std::move(image).error());
 }
 
+Result<MicrovmDriver::Source> MicrovmDriver::source_of(const std::string& folder) {
+  Source source;
+  source.folder = folder;
+  source.mapped = folder + "/" + kSharedMemory;
+  if (::access(source.mapped.c_str(), F_OK) != 0) source.mapped = folder + kMemoryFile;
+  TRY(source.layout, read_layout(folder));
+  TRY(source.memory, sys::clone_mount(AT_FDCWD, source.mapped));
+  TRY_VOID(
+      sys::restrict_mount(source.memory.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
+  TRY(source.state, sys::open_file(folder + kMemoryFile, O_RDONLY));
+  return source;
+}
+
+// Without it, all of its memory is stored when it is.
+void MicrovmDriver::keep_origin(const StartSpec& spec, const Source& source) const {
+  if (source.folder.empty()) return origins_.drop(spec.sandbox);
+  Result<void> kept = origins_.keep(spec.sandbox, source.mapped, source.folder + kLayoutFile);
+  if (!kept.ok()) log::warn("what a machine began as is not kept", {{"why", kept.error().message()}});
+}
+
+// Of the machine that was prepared on its way: it began as those do that are started from it.
+void MicrovmDriver::keep_prepared_origin(const StartSpec& spec) {
+  std::string folder = prepared_.find(spec, prepared_runtime());
+  if (folder.empty()) return;
+  Result<Source> source = source_of(folder);
+  if (source.ok()) keep_origin(spec, *source);
+}
+
 void MicrovmDriver::forget(const std::string& build) { prepared_.forget(build); }
 
-Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases,
-                                                       const Source& source) const {
+Result<MicrovmDriver::Parts> MicrovmDriver::make_parts(const StartSpec& spec, Leases& leases) const {
   Parts parts;
   TRY(parts.image, tools_.disks.open_image(spec.sandbox, O_RDWR));
   leases.slot.listener.reset();  // of the slot's network stack, which is only on the way here
   TRY(parts.tap, make_cable(leases.slot, tools_.host_netns));
   TRY(parts.machine, sys::clone_mount(AT_FDCWD, tools_.machine));
-  if (!source.folder.empty()) {
-    std::string file = source.folder + kMemoryFile;
-    TRY(parts.memory, sys::clone_mount(AT_FDCWD, file));
-    TRY_VOID(
-        sys::restrict_mount(parts.memory.get(), sys::kReadOnly | sys::kNoSuid | sys::kNoDev | sys::kNoExec));
-    TRY(parts.state, sys::open_file(file, O_RDONLY));
-  }
   TRY(parts.devices,
       make_devices(uid_base(leases.slot.number) + kMachineUser, accelerator_ == Accelerator::kKvm));
   TRY(parts.log, make_log());
@@ -262,7 +319,8 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
         .with_hint("ask for more memory, or build the template with more");
   }
   std::uint64_t begin = now_ns();
-  TRY(Parts parts, make_parts(spec, leases, source));
+  keep_origin(spec, source);
+  TRY(Parts parts, make_parts(spec, leases));
   LaunchOrder order{};
   order.kind = OrderKind::kMicrovm;
   order.launch_id = spec.launch_id;
@@ -284,8 +342,8 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
   at(fds, Passed::kTap) = parts.tap.get();
   at(fds, Passed::kChannel) = parts.sockets.channel.get();
   at(fds, Passed::kQmp) = parts.sockets.qmp.get();
-  at(fds, Passed::kMemory) = parts.memory.get();
-  at(fds, Passed::kState) = parts.state.get();
+  at(fds, Passed::kMemory) = source.memory.get();
+  at(fds, Passed::kState) = source.state.get();
   times[StartStep::kStepPrepare] = us_between(begin, now_ns());
   TRY(Launcher::Launched launched, tools_.launcher.order(order, fds));
   FAULT("runner.start.after_clone");
@@ -300,7 +358,11 @@ Result<Started> MicrovmDriver::launch(const StartSpec& spec, Leases& leases, int
       ticks.ok() ? wait_for_setup(parts.status.first.get(), times) : Result<void>(std::move(ticks).error());
   started.log = std::move(parts.log);
   FAULT("runner.start.after_exec");
-  if (runs.ok()) started.start_ticks = *ticks;
+  if (runs.ok()) {
+    started.start_ticks = *ticks;
+    std::lock_guard lock(mutex_);
+    runs_.insert(spec.sandbox);
+  }
   return checked(std::move(started), spec, runs);
 }
 
@@ -334,15 +396,13 @@ Result<Started> MicrovmDriver::start_on(int lower, Millis bound, const StartSpec
 Result<Started> MicrovmDriver::start(const StartSpec& spec, Leases& leases, StepTimes& times) {
   TRY(Fd lower, open_template(spec.build));
   std::string key = PreparedMachines::key_of(spec);
-  Source source;
-  source.folder = prepared_.find(spec, prepared_runtime());
-  Result<Layout> layout = source.folder.empty() ? Layout() : read_layout(source.folder);
-  if (!layout.ok()) source.folder.clear();
-  if (source.folder.empty()) return boot_new(spec, leases, lower.get(), key, times);
-  source.layout = *layout;
-  TRY(Started started, launch(spec, leases, lower.get(), source, times));
+  std::string folder = prepared_.find(spec, prepared_runtime());
+  // Another start may have removed it since: the eldest goes.
+  Result<Source> source = folder.empty() ? Source() : source_of(folder);
+  if (!source.ok() || folder.empty()) return boot_new(spec, leases, lower.get(), key, times);
+  TRY(Started started, launch(spec, leases, lower.get(), *source, times));
   Result<void> ready = boot(spec, patient(kBootBound));
-  if (!ready.ok()) prepared_.drop(key);
+  if (!ready.ok() && is_silence(ready.error())) prepared_.drop(key);
   return checked(std::move(started), spec, ready);
 }
 
@@ -352,37 +412,59 @@ Result<Started> MicrovmDriver::boot_new(const StartSpec& spec, Leases& leases, i
   TRY(Started started, launch(spec, leases, lower, Source(), times));
   Result<void> ready = links_.wait_until_parked(spec.sandbox, patient(kBootBound));
   std::string folder = ready.ok() ? prepared_.begin(key) : std::string();
-  Result<SavedMachine> kept = SavedMachine();
+  Result<void> kept = success();
   Running running{spec.sandbox, started.pid, started.pidfd.get(), leases.slot.number};
   if (!folder.empty()) {
     kept = save_stopped(running, folder, spec.limits);
     if (!kept.ok()) log::warn("no machine was prepared", {{"why", kept.error().message()}});
-    ready = continue_machine(running);
+    ready = let_run(running);
   }
   auto left = std::chrono::duration_cast<Millis>(until - Steady::now());
   if (ready.ok()) ready = boot(spec, left);
   if (!folder.empty()) {
-    Result<void> apart = kept.ok() ? part_from_writer(*kept, folder) : success();
-    if (!apart.ok()) log::warn("no machine was prepared", {{"why", apart.error().message()}});
-    prepared_.finish(key, spec, prepared_runtime(), kept.ok() && apart.ok());
+    prepared_.finish(key, spec, prepared_runtime(), kept.ok());
+    keep_prepared_origin(spec);
   }
   return checked(std::move(started), spec, ready);
 }
 
-Result<SavedMachine> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
-                                                 const model::Limits& limits) {
+// QEMU writes all of it, which stays in the page cache; of that goes to the disk what the machine has
+// changed. Whatever comes of it, the machine may stand still until let_run().
+Result<void> MicrovmDriver::save_stopped(const Running& running, const std::string& folder,
+                                         const model::Limits& limits) {
+  std::string whole = folder + kWholeFile;
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
-  TRY(SavedMachine saved, save_machine(tools_.launcher, {running.slot, monitor, tools_.machine},
-                                       folder + kMemoryFile, patient(kSaveBound)));
-  Layout layout{model::kMachineMagic, processors(limits), saved.memory_offset, limits.memory_bytes};
-  TRY_VOID(
-      sys::replace_file(folder + kLayoutFile, {reinterpret_cast<const char*>(&layout), sizeof layout}, 0600));
-  return saved;
+  {
+    std::lock_guard lock(mutex_);
+    runs_.erase(running.sandbox);
+  }
+  TRY(SavedMachine saved,
+      save_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, whole, patient(kSaveBound)));
+  Result<bool> few = false;
+  if (origins_.knows(running.sandbox))
+    few = keep_changes(saved, origins_.folder(running.sandbox), limits, folder);
+  if (!few.ok()) log::warn("all memory is stored", {{"why", few.error().message()}});
+  Result<void> kept = few.ok() && *few ? success() : keep_all(saved, limits, folder);
+  FAULT("runner.save.stored");
+  // KERNEL: at the close of a file that was truncated once ext4 begins to write it out, and whoever closes it
+  // waits for that (auto_da_alloc, ext4(5)); of one that is empty there is nothing.
+  if (::ftruncate(saved.again.get(), 0) != 0 || ::unlink(whole.c_str()) != 0)
+    return Error::from_errno(errno, fmt::format("remove {}", whole));
+  return kept;
 }
 
-Result<void> MicrovmDriver::continue_machine(const Running& running) {
+// Does nothing where the machine runs for sure. Where it is still being written out for a runner that is
+// gone, or gave up, that is waited for.
+Result<void> MicrovmDriver::let_run(const Running& running) {
+  {
+    std::lock_guard lock(mutex_);
+    if (runs_.contains(running.sandbox)) return success();
+  }
   TRY(Fd monitor, links_.connect_monitor(running.sandbox));
-  return resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, patient(kPauseBound));
+  TRY_VOID(resume_machine(tools_.launcher, {running.slot, monitor, tools_.machine}, patient(kSaveBound)));
+  std::lock_guard lock(mutex_);
+  runs_.insert(running.sandbox);
+  return success();
 }
 
 // First all programs of the guest come to rest, so that none of them runs in a copy before the copy has
@@ -391,24 +473,24 @@ Result<void> MicrovmDriver::save(const Running& running, const model::Limits& li
                                  const std::string& folder) {
   TRY_VOID(still(running));
   FAULT("runner.save.quiet");
-  Result<SavedMachine> saved = save_stopped(running, folder, limits);
-  std::lock_guard lock(mutex_);
-  if (saved.ok()) {
-    stopped_[running.sandbox] = std::move(*saved);
-    return success();
-  }
-  Result<void> goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kPauseBound));
-  if (!goes.ok())
-    log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
-  return std::move(saved).error();
+  Result<void> saved = save_stopped(running, folder, limits);
+  if (!saved.ok()) go_on_anyway(running);
+  return saved;
+}
+
+// After what failed. Where this fails too, the next resume() tries it again.
+void MicrovmDriver::go_on_anyway(const Running& running) {
+  Result<void> goes = let_run(running);
+  if (goes.ok())
+    goes = links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kPauseBound));
+  if (goes.ok()) return;
+  log::error("sandbox stands still", {{"id", running.sandbox}, {"error", goes.error().message()}});
 }
 
 Result<Started> MicrovmDriver::restore(const StartSpec& spec, Leases& leases, const std::string& folder,
                                        StepTimes& times) {
   TRY(Fd lower, open_template(spec.build));
-  Source source;
-  source.folder = folder;
-  TRY(source.layout, read_layout(folder));
+  TRY(Source source, source_of(folder));
   if (source.layout.memory_bytes != spec.limits.memory_bytes)
     return make_error(Code::kConflict, "the stored memory is of another size").with_word("snapshot_mismatch");
   TRY(Started started, launch(spec, leases, lower.get(), source, times));
@@ -422,34 +504,31 @@ Result<void> MicrovmDriver::pause(const Running& running) {
   return freeze_processes(tools_.cgroups, running);
 }
 
-// Of one that an earlier runner has left nothing is known but that it may stand still.
-Result<void> MicrovmDriver::resume(const Running& running) {
+Result<void> MicrovmDriver::resume(const Running& running, bool& may_run) {
   TRY_VOID(tools_.cgroups.thaw(running.sandbox, patient(kPauseBound)));
-  bool stopped = !links_.knows(running.sandbox);
-  {
-    std::lock_guard lock(mutex_);
-    stopped = stopped_.contains(running.sandbox) || stopped;
-  }
-  if (stopped) TRY_VOID(continue_machine(running));
-  TRY_VOID(links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kGoBound)));
-  std::lock_guard lock(mutex_);
-  stopped_.erase(running.sandbox);
-  return success();
+  TRY_VOID(let_run(running));
+  return links_.order(running.sandbox, order_of(model::MachineWord::kGo), patient(kGoBound), may_run);
 }
 
 Result<void> MicrovmDriver::sync(const Running& running) {
+  TRY_VOID(let_run(running));
   return links_.order(running.sandbox, order_of(model::MachineWord::kSync), patient(kPauseBound));
 }
 
+// A guest that answers too late may have come to rest nevertheless.
 Result<void> MicrovmDriver::still(const Running& running) {
-  return links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), patient(kGoBound));
+  TRY_VOID(let_run(running));
+  Result<void> rests = links_.order(running.sandbox, order_of(model::MachineWord::kQuiet), patient(kGoBound));
+  if (!rests.ok()) go_on_anyway(running);
+  return rests;
 }
 
 Result<void> MicrovmDriver::stop(const Running& running) {
   TRY_VOID(end_processes(tools_.cgroups, running));
   links_.drop(running.sandbox);
+  origins_.drop(running.sandbox);
   std::lock_guard lock(mutex_);
-  stopped_.erase(running.sandbox);
+  runs_.erase(running.sandbox);
   return success();
 }
 

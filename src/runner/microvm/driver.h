@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "runner/disks.h"
@@ -10,6 +10,7 @@
 #include "runner/launcher.h"
 #include "runner/microvm/machine_link.h"
 #include "runner/microvm/monitor.h"
+#include "runner/microvm/origins.h"
 #include "runner/microvm/prepared.h"
 
 namespace atl::runner::microvm {
@@ -30,6 +31,7 @@ struct Tools {
   std::string log_file;       // gets what QEMU and the guest's kernel said at the last start that failed
   std::string sockets;        // a directory for those of machines
   std::string prepared;       // a directory for machines that wait, prepared, in files (prepared.h)
+  std::string origins;        // a directory for what running machines began as (origins.h), on the same disk
 };
 
 // The microvm tier: a kernel of its own on QEMU's microvm machine (docs/decisions/0083-microvm.md), whose
@@ -50,9 +52,11 @@ class MicrovmDriver final : public Driver {
   void forget(const std::string& build) override;
   Result<Started> start(const StartSpec& spec, Leases& leases, StepTimes& times) override;
   Result<void> pause(const Running& running) override;
-  Result<void> resume(const Running& running) override;
+  using Driver::resume;
+  Result<void> resume(const Running& running, bool& may_run) override;
   Result<void> sync(const Running& running) override;
   Result<void> still(const Running& running) override;
+  void sweep(const std::set<std::string>& kept) override { origins_.sweep(kept); }
   std::string runtime() const override;
   Result<void> save(const Running& running, const model::Limits& limits, const std::string& folder) override;
   Result<Started> restore(const StartSpec& spec, Leases& leases, const std::string& folder,
@@ -69,16 +73,19 @@ class MicrovmDriver final : public Driver {
   struct Parts;
   struct Source;
   Result<sys::Fd> open_template(const std::string& build) const;
-  Result<Parts> make_parts(const StartSpec& spec, Leases& leases, const Source& source) const;
+  Result<Parts> make_parts(const StartSpec& spec, Leases& leases) const;
+  static Result<Source> source_of(const std::string& folder);
+  void keep_origin(const StartSpec& spec, const Source& source) const;
+  void keep_prepared_origin(const StartSpec& spec);
   Result<Started> launch(const StartSpec& spec, Leases& leases, int lower, const Source& source,
                          StepTimes& times);
   Result<Started> checked(Started started, const StartSpec& spec, const Result<void>& ready);
   Result<Started> boot_new(const StartSpec& spec, Leases& leases, int lower, const std::string& key,
                            StepTimes& times);
   Result<void> boot(const StartSpec& spec, Millis bound);
-  Result<SavedMachine> save_stopped(const Running& running, const std::string& folder,
-                                    const model::Limits& limits);
-  Result<void> continue_machine(const Running& running);
+  Result<void> save_stopped(const Running& running, const std::string& folder, const model::Limits& limits);
+  Result<void> let_run(const Running& running);
+  void go_on_anyway(const Running& running);
   // Prepared machines also hold the guest daemon.
   std::string prepared_runtime() const { return runtime() + " daemon " + daemon_name_; }
   void keep_log(int log) const;
@@ -86,11 +93,14 @@ class MicrovmDriver final : public Driver {
   const Tools tools_;
   MachineLinks links_;
   PreparedMachines prepared_;
+  const Origins origins_;
   Accelerator accelerator_ = Accelerator::kNone;
   std::uint32_t tsc_khz_ = 0;
   std::string machine_name_, daemon_name_, runtime_;
   mutable std::mutex mutex_;
-  std::map<std::string, SavedMachine> stopped_;  // sandboxes whose QEMU stands still after save()
+  // Sandboxes whose QEMU does not stand still, for sure: not between save() and let_run(), and not those that
+  // an earlier runner has left.
+  std::set<std::string> runs_;
 };
 
 // From QEMU's start to the guest daemon's answer, emulated on a busy machine. Below control's patience.

@@ -131,7 +131,13 @@ Result<void> MachineLinks::wait_until_parked(const std::string& sandbox, Millis 
   return make_error(Code::kInternal, "the guest could not be prepared (errno {})", reply.error);
 }
 
-Result<void> MachineLinks::order(const std::string& sandbox, model::MachineOrder order, Millis bound) {
+Result<void> MachineLinks::order(const std::string& sandbox, const model::MachineOrder& order, Millis bound) {
+  bool ignored = false;
+  return this->order(sandbox, order, bound, ignored);
+}
+
+Result<void> MachineLinks::order(const std::string& sandbox, model::MachineOrder order, Millis bound,
+                                 bool& sent) {
   TRY(LinkPtr link, link_of(sandbox));
   std::lock_guard lock(link->mutex);
   auto until = Steady::now() + bound;
@@ -142,6 +148,7 @@ Result<void> MachineLinks::order(const std::string& sandbox, model::MachineOrder
   // The socket holds many of these; a guest that reads none is refused when it is full.
   if (::send(link->socket.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof order)
     return Error::from_errno(errno, "tell the guest what to do");
+  sent = true;
   while (true) {
     TRY(model::MachineReply reply, read_reply(link->socket.get(), until));
     if (reply.number != order.number) continue;  // of an order that nobody waits for any more
@@ -153,8 +160,6 @@ Result<void> MachineLinks::order(const std::string& sandbox, model::MachineOrder
 Result<Fd> MachineLinks::connect_monitor(const std::string& sandbox) const {
   return connect_to(directory_, sandbox + ".qmp");
 }
-
-bool MachineLinks::knows(const std::string& sandbox) const { return find(sandbox) != nullptr; }
 
 void MachineLinks::drop(const std::string& sandbox) {
   {

@@ -31,10 +31,10 @@ class MachineLinks {
   // Waits until a machine that boots says that it is parked.
   Result<void> wait_until_parked(const std::string& sandbox, Millis bound);
   // Has an order carried out. kDeadline when the guest does not answer.
-  Result<void> order(const std::string& sandbox, model::MachineOrder order, Millis bound);
+  Result<void> order(const std::string& sandbox, const model::MachineOrder& order, Millis bound);
+  // The same; `sent` is set when the guest can have got the order, also where nothing comes of it.
+  Result<void> order(const std::string& sandbox, model::MachineOrder order, Millis bound, bool& sent);
   Result<sys::Fd> connect_monitor(const std::string& sandbox) const;
-  // Whether this runner has spoken with it.
-  bool knows(const std::string& sandbox) const;
   // The machine is gone.
   void drop(const std::string& sandbox);
 

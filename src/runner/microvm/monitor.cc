@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/fault.h"
 #include "model/machine.h"
 #include "runner/names.h"
 #include "runner/start_parts.h"
@@ -47,8 +48,8 @@ std::string printable_words(const char* why) {
   return out;
 }
 
-Result<std::uint64_t> ask(Launcher& launcher, const Question& question, const Fd& file, const Fd& again,
-                          Millis bound) {
+Result<MemoryPlace> ask(Launcher& launcher, const Question& question, const Fd& file, const Fd& again,
+                        Millis bound) {
   LaunchOrder order{};
   order.kind = OrderKind::kMonitor;
   order.uid_base = uid_base(question.slot);
@@ -69,11 +70,12 @@ Result<std::uint64_t> ask(Launcher& launcher, const Question& question, const Fd
   answer.second.reset();
   StepTimes ignored{};
   Result<void> set_up = wait_for_setup(status.first.get(), ignored);
+  if (file) FAULT("runner.save.asked");
   Result<model::MonitorReply> reply = set_up.ok() ? read_answer(answer.first.get(), bound)
                                                   : Result<model::MonitorReply>(std::move(set_up).error());
   static_cast<void>(sys::signal_process(launched.fd.get(), SIGKILL));
   if (!reply.ok()) return std::move(reply).error();
-  if (reply->done == 1) return reply->memory_offset;
+  if (reply->done == 1) return MemoryPlace{reply->bitmap_offset, reply->memory_offset, reply->memory_bytes};
   return make_error(Code::kInternal, "{}", printable_words(reply->why));
 }
 
@@ -86,12 +88,12 @@ Result<SavedMachine> save_machine(Launcher& launcher, const Question& question, 
   SavedMachine saved;
   TRY(saved.file, sys::open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0444));
   TRY(saved.again, sys::open_file(path, O_RDWR));
-  TRY(saved.memory_offset, ask(launcher, question, saved.file, saved.again, bound));
+  TRY(saved.place, ask(launcher, question, saved.file, saved.again, bound));
   return saved;
 }
 
 Result<void> resume_machine(Launcher& launcher, const Question& question, Millis bound) {
-  Result<std::uint64_t> done = ask(launcher, question, Fd(), Fd(), bound);
+  Result<MemoryPlace> done = ask(launcher, question, Fd(), Fd(), bound);
   return done.ok() ? success() : Result<void>(std::move(done).error());
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "runner/launcher.h"
+#include "runner/microvm/changes.h"
 #include "sys/fd.h"
 
 namespace atl::runner::microvm {
@@ -21,19 +22,17 @@ struct Question {
   const std::string& machine;  // where the machine image is mounted
 };
 
-// A machine that has been written out, and the file that it was written to. KERNEL: at the close of a file
-// that was truncated ext4 begins to write it out, and whoever closes it waits for that (auto_da_alloc,
-// ext4(5)), so it stays open until it is synced.
+// A machine that has been written out, and the file that it was written to.
 struct SavedMachine {
-  std::uint64_t memory_offset = 0;
+  MemoryPlace place;
   sys::Fd file, again;
 };
 
-// Stops the machine and writes devices and memory to the new file `path`. On error the machine runs as
-// before. Blocking, bounded by `bound`.
+// Stops the machine and writes devices and memory to the new file `path`. On error nobody knows whether it
+// stands still. Blocking, bounded by `bound`.
 Result<SavedMachine> save_machine(Launcher& launcher, const Question& question, const std::string& path,
                                   Millis bound);
-// Lets a machine that was stopped go on; nothing happens to one that runs.
+// Lets a machine that was stopped, or is still being written out, go on; nothing happens to one that runs.
 Result<void> resume_machine(Launcher& launcher, const Question& question, Millis bound);
 
 }  // namespace atl::runner::microvm

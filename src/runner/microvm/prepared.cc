@@ -62,7 +62,7 @@ void PreparedMachines::finish(const std::string& key, const StartSpec& spec, con
   manifest.memory_bytes = spec.limits.memory_bytes;
   manifest.disk_bytes = spec.limits.disk_bytes;
   manifest.runtime.set(runtime);
-  Result<void> sealed = made ? seal_memory(draft, manifest) : success();
+  Result<void> sealed = made ? checks_.seal(draft, manifest) : success();
   FAULT("runner.prepared.sealed");
   std::lock_guard lock(mutex_);
   under_way_.erase(key);
