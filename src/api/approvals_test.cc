@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/api_world.h"
-#include "support/fake_vault.h"
+#include "support/api_fixture.h"
 
 namespace atl::api {
 namespace {
@@ -14,42 +13,27 @@ constexpr const char* kShort = R"("approvalID":"apr_1","state":"pending","sandbo
   "method":"POST","url":"https://pay.example/","createdAt":"2026-01-01T00:00:00.000Z",
   "expiresAt":"2026-01-01T01:00:00.000Z")";
 
-class ApprovalRoutesTest : public ::testing::Test {
- protected:
-  ApprovalRoutesTest() : gateway_(api_.world.io) {
-    api_.services.vault = gateway_.link();
-    tenant_ = api_.world.identity->tenants().front().id;
-  }
-  test::ApiAnswer call(const std::string& method, const std::string& target, const std::string& body = "",
-                       const std::string& key = "") {
-    return api_.call(method, target, body, key);
-  }
-  std::string last() const { return gateway_.asked.empty() ? "" : gateway_.asked.back(); }
-
-  test::ApiWorld api_;
-  test::FakeVault gateway_;
-  std::string tenant_;
-};
+class ApprovalRoutesTest : public test::GatewayApiFixture {};
 
 TEST_F(ApprovalRoutesTest, EverybodySeesTheOwnTenants) {
   gateway_.answer = fmt::format(R"({{"approvals":[{{{}}}]}})", kShort);
   EXPECT_EQ(call("GET", "/v1/approvals?state=pending&sandbox=i1&limit=5").status, 200);
-  EXPECT_EQ(last(), "GET /v1/approvals/" + tenant_ + "?state=pending&sandbox=i1&limit=5 ");
+  EXPECT_EQ(last(), "GET /v1/approvals/" + tenant_.id + "?state=pending&sandbox=i1&limit=5 ");
   gateway_.answer = fmt::format(R"({{{},"summary":"POST it"}})", kShort);
   EXPECT_EQ(call("GET", "/v1/approvals/apr_1").status, 200);
-  EXPECT_EQ(last(), "GET /v1/approvals/" + tenant_ + "/apr_1 ");
+  EXPECT_EQ(last(), "GET /v1/approvals/" + tenant_.id + "/apr_1 ");
   gateway_.answer = R"({"approvals":[]})";
   EXPECT_EQ(call("GET", "/v1/approvals", "", api_.other_key()).status, 200);
-  EXPECT_EQ(last().find(tenant_), std::string::npos);
+  EXPECT_EQ(last().find(tenant_.id), std::string::npos);
 }
 
 TEST_F(ApprovalRoutesTest, TheKeyThatDecidesIsNamedAndNoBodyCanNameAnother) {
   gateway_.answer = fmt::format(R"({{{},"summary":"POST it"}})", kShort);
   EXPECT_EQ(call("POST", "/v1/approvals/apr_1", R"({"decision":"approve","by":"me"})").status, 200);
-  EXPECT_THAT(last(), HasSubstr("POST /v1/approvals/" + tenant_ + "/apr_1?by="));
+  EXPECT_THAT(last(), HasSubstr("POST /v1/approvals/" + tenant_.id + "/apr_1?by="));
   EXPECT_THAT(last(), HasSubstr(R"( {"decision":"approve","by":"me"})"));
   EXPECT_EQ(last().find("by=me"), std::string::npos);
-  std::string id = api_.world.identity->keys(tenant_).front().id;
+  std::string id = api_.world.identity->keys(tenant_.id).front().id;
   EXPECT_THAT(last(), HasSubstr(id));
   // An id is one segment, whatever is in it.
   EXPECT_EQ(call("POST", "/v1/approvals/a%2Fb%3Fby=x", R"({"decision":"deny"})").status, 200);

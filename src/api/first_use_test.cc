@@ -3,6 +3,7 @@
 // Templates that are built when they are first asked for, as clients see it. The builder is played here.
 #include "control/first_use.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 
 #include "support/api_fixture.h"
+#include "sys/files.h"
 
 namespace atl::api {
 namespace {
@@ -34,6 +36,14 @@ class FirstUseApiTest : public test::ApiFixture {
   void note(BuildNote note) {
     std::ofstream(data_dir() + "/templates/.first-use/code-interpreter-v1") << model::format_build_note(note);
   }
+  // As long as the answer is kept, somebody builds.
+  sys::Fd builder() {
+    auto lock = sys::open_file(data_dir() + "/templates/.first-use/.lock", O_RDWR | O_CREAT, 0644);
+    struct flock all{};
+    all.l_type = F_WRLCK;
+    EXPECT_TRUE(lock.ok() && ::fcntl(lock->get(), F_OFD_SETLK, &all) == 0);
+    return std::move(*lock);
+  }
   auto create() { return call("POST", "/v2/sandboxes", kCreate); }
 };
 
@@ -45,7 +55,8 @@ TEST_F(FirstUseApiTest, ACreateAsksForTheBuildAndSaysHowFarItIs) {
   EXPECT_THAT(asked.message(), HasSubstr("begins now"));
   EXPECT_TRUE(fs::exists(wanted()));
   EXPECT_EQ(call("GET", "/v1/status").body.at("builds").at(0).at("state"), "waiting");
-  note({BuildNote::State::kBuilding, 45, "installing the packages", api_.world.clock.now(), {}, 1});
+  sys::Fd builds = builder();
+  note({BuildNote::State::kBuilding, 45, "installing the packages", api_.world.clock.now(), {}, 1, 0});
   api_.world.clock.advance(std::chrono::seconds(30));
   asked = create();
   EXPECT_EQ(asked.status, 503);
@@ -53,11 +64,29 @@ TEST_F(FirstUseApiTest, ACreateAsksForTheBuildAndSaysHowFarItIs) {
   auto told = call("GET", "/v1/templates").body.at("builds").at(0);
   EXPECT_EQ(told.at("state"), "building");
   EXPECT_EQ(told.at("percent"), 45);
+  EXPECT_EQ(told.at("brokenOff"), 0);
+}
+
+TEST_F(FirstUseApiTest, ABuildThatWasKilledIsNotSaidToGoOn) {
+  note({BuildNote::State::kBuilding, 45, "installing the packages", api_.world.clock.now(), {}, 2, 1});
+  EXPECT_TRUE(call("GET", "/v1/status").body.at("builds").as_array().empty()) << "nobody asks for it";
+  auto asked = create();
+  EXPECT_EQ(asked.word(), "template_building");
+  EXPECT_THAT(asked.message(), HasSubstr("broken off at 45 % (installing the packages), try 2 of 3"));
+  EXPECT_TRUE(fs::exists(wanted())) << "it is asked for again";
+  auto told = call("GET", "/v1/status").body.at("builds").at(0);
+  EXPECT_EQ(told.at("state"), "waiting");
+  EXPECT_EQ(told.at("brokenOff"), 2);
+  sys::Fd builds = builder();
+  EXPECT_THAT(create().message(), HasSubstr("is being built"));
+  told = call("GET", "/v1/status").body.at("builds").at(0);
+  EXPECT_EQ(told.at("state"), "building");
+  EXPECT_EQ(told.at("brokenOff"), 1);
 }
 
 TEST_F(FirstUseApiTest, AFailureSaysWhyAndIsTriedAgainLater) {
   auto now = api_.world.clock.now();
-  note({BuildNote::State::kFailed, 0, "no mirror", now, now + std::chrono::minutes(1), 1});
+  note({BuildNote::State::kFailed, 0, "no mirror", now, now + std::chrono::minutes(1), 1, 0});
   auto asked = create();
   EXPECT_EQ(asked.status, 503);
   EXPECT_EQ(asked.word(), "template_build_failed");
@@ -79,11 +108,21 @@ TEST_F(FirstUseApiTest, SaysThatNobodyBuilds) {
 }
 
 TEST_F(FirstUseApiTest, ATemplateThatIsThereIsNotAskedFor) {
-  note({BuildNote::State::kFailed, 0, "no mirror", {1}, {2}, 1});
+  note({BuildNote::State::kFailed, 0, "no mirror", {1}, {2}, 1, 0});
   api_.world.add_template("code-interpreter-v1", test::kBuild2, 0);
   EXPECT_EQ(create().status, 201);
   EXPECT_FALSE(fs::exists(wanted()));
   EXPECT_TRUE(call("GET", "/v1/status").body.at("builds").as_array().empty());
+}
+
+TEST_F(FirstUseApiTest, ANameThatIsTakenIsNotAskedFor) {
+  std::string other = api_.other_key();
+  auto own = call("POST", "/v1/templates",
+                  fmt::format(R"({{"name":"code-interpreter-v1:mine","buildId":"{}"}})", test::kBuild2));
+  ASSERT_EQ(own.status, 201) << own.text;
+  EXPECT_EQ(create().word(), "template_not_found") << "without the tag that is asked for";
+  EXPECT_EQ(call("POST", "/v2/sandboxes", kCreate, other).word(), "template_not_found");
+  EXPECT_FALSE(fs::exists(wanted()));
 }
 
 TEST_F(FirstUseApiTest, OnlyACreateOfAKnownNameAsks) {

@@ -193,7 +193,8 @@ json::array builds_json(Services& services) {
     json::object item;
     item["name"] = build.name;
     bool failed = build.note && build.note->state == model::BuildNote::State::kFailed;
-    item["state"] = failed && !build.asked ? "failed" : build.note && !failed ? "building" : "waiting";
+    item["state"] = failed && !build.asked ? "failed" : build.under_way ? "building" : "waiting";
+    item["brokenOff"] = build.broken_off();
     if (build.note) {
       item["percent"] = build.note->percent;
       item["text"] = build.note->text;
@@ -232,35 +233,46 @@ Task<Result<Answer>> register_template(Services& services, Call& call) {
   control::Catalog::NewBuild request;
   request.tenant = call.tenant();
   std::string name = body.text("name", 300).value_or("");
-  request.build.id = body.text("buildId", 64).value_or("");
-  if (!model::valid_uuid(request.build.id)) body.refuse("buildId", "must be a UUID in lower case");
+  std::string id = body.text("buildId", 64).value_or("");
+  if (!model::valid_uuid(id)) body.refuse("buildId", "must be a UUID in lower case");
+  // What is left out of one that is registered is as it is there.
+  bool is_known = false;
+  if (const model::Build* known = services.catalog.build(id)) {
+    request.build = *known;
+    is_known = true;
+  }
+  request.build.id = std::move(id);
   request.build.user = body.text("user", 64).value_or(request.build.user);
   request.build.workdir = body.text("workdir", kMaxPath).value_or(request.build.workdir);
   if (request.build.workdir.empty() || request.build.workdir.front() != '/')
     body.refuse("workdir", "must be an absolute path");
-  request.build.envs = body.map("envs", 256, 8192).value_or(model::StringMap());
+  request.build.envs = body.map("envs", 256, 8192).value_or(request.build.envs);
   read_limits(body, request.build.limits);
   Millis max_timeout = services.sandboxes.options().max_timeout;
-  request.build.idle_timeout = read_idle_timeout(max_timeout, body).value_or(Millis(0));
+  request.build.idle_timeout = read_idle_timeout(max_timeout, body).value_or(request.build.idle_timeout);
   request.is_public = body.boolean("public");
   if (auto size = body.integer("poolSize", 0, kMaxPool))
     request.pool_size = static_cast<std::uint32_t>(*size);
   change_rule(body, request.isolation);
+  request.replace = body.boolean("replace").value_or(true);
   auto ref = model::parse_template_ref(name);
   if (!ref) body.refuse("name", ref.error().message());
   CO_TRY_VOID(body.status());
   request.name = std::move(*ref);
   CO_TRY(auto row, co_await services.catalog.register_build(std::move(request)));
-  co_return json_answer(201, template_json(services.catalog, row));
+  co_return json_answer(is_known ? 200 : 201, template_json(services.catalog, row));
 }
 
 Task<Result<Answer>> change_template(Services& services, Call& call) {
   const model::Template* known = services.catalog.find(call.tenant(), call.params[0]);
-  model::IsolationRule isolation = known ? known->isolation : model::IsolationRule();
+  control::Catalog::Settings settings;
+  if (known) settings = control::Catalog::settings_of(*known);
   Fields body(call.body.get_object());
-  change_rule(body, isolation);
+  change_rule(body, settings.isolation);
+  if (auto size = body.integer("poolSize", 0, kMaxPool))
+    settings.pool_size = static_cast<std::uint32_t>(*size);
   CO_TRY_VOID(body.status());
-  CO_TRY(auto row, co_await services.catalog.set_isolation(call.tenant(), call.params[0], isolation));
+  CO_TRY(auto row, co_await services.catalog.change(call.tenant(), call.params[0], settings));
   co_return json_answer(200, template_json(services.catalog, row));
 }
 

@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "support/api_world.h"
-#include "support/fake_vault.h"
+#include "support/api_fixture.h"
 
 namespace atl::api {
 namespace {
 
 constexpr const char* kRules = R"({"version":1,"default":"deny"})";
 
-class PoliciesTest : public ::testing::Test {
- protected:
-  PoliciesTest() : gateway_(api_.world.io) {
-    api_.services.vault = gateway_.link();
-    tenant_ = api_.world.identity->tenants().front();
-  }
-  test::ApiAnswer call(const std::string& method, const std::string& target, const std::string& body = "",
-                       const std::string& key = "") {
-    return api_.call(method, target, body, key);
-  }
-  std::string last() const { return gateway_.asked.empty() ? "" : gateway_.asked.back(); }
-
-  test::ApiWorld api_;
-  test::FakeVault gateway_;
-  model::Tenant tenant_;
-};
+class PoliciesTest : public test::GatewayApiFixture {};
 
 TEST_F(PoliciesTest, NamesBecomeIds) {
   gateway_.answer = R"({"notes":[]})";

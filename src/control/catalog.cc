@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/catalog.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +14,12 @@
 namespace atl::control {
 namespace {
 
+Error no_such_template(std::string_view name) {
+  return make_error(Code::kNotFound, "template '{}' not found", name)
+      .with_word("template_not_found")
+      .with_hint("'atoll template list' shows what there is; 'atoll up' builds 'base' at its first start");
+}
+
 Error unknown_template(std::string_view name) {
   if (name == model::kInterpreterTemplate) {
     // Clients show only the message, and this one is not there because nobody has asked for it before.
@@ -23,9 +30,27 @@ Error unknown_template(std::string_view name) {
                       name)
         .with_word("template_not_built");
   }
-  return make_error(Code::kNotFound, "template '{}' not found", name)
-      .with_word("template_not_found")
-      .with_hint("'atoll template list' shows what there is; 'atoll up' builds 'base' at its first start");
+  return no_such_template(name);
+}
+
+// What of a build is not as it was registered, in words; empty: nothing.
+std::string differences(const model::Build& known, const model::Build& asked) {
+  const model::Limits &was = known.limits, &now = asked.limits;
+  std::vector<std::string_view> out;
+  if (asked.user != known.user) out.emplace_back("user");
+  if (asked.workdir != known.workdir) out.emplace_back("directory");
+  if (asked.envs != known.envs) out.emplace_back("environment");
+  if (now.memory_bytes != was.memory_bytes) out.emplace_back("memory");
+  if (now.disk_bytes != was.disk_bytes) out.emplace_back("disk");
+  if (now.cpu_millis != was.cpu_millis) out.emplace_back("CPU");
+  if (now.processes != was.processes) out.emplace_back("number of processes");
+  if (now.open_files != was.open_files) out.emplace_back("number of open files");
+  if (asked.idle_timeout != known.idle_timeout) out.emplace_back("idle timeout");
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+Error name_taken(std::string_view name) {
+  return make_error(Code::kExists, "a template named '{}' exists already", name).with_word("template_exists");
 }
 
 bool may_use(const model::Template& row, const std::string& tenant) {
@@ -58,7 +83,17 @@ const model::Build* Catalog::build(const std::string& id) const {
   return found == builds_.end() ? nullptr : &found->second;
 }
 
+const model::Template* Catalog::named(const model::TemplateRef& name) const {
+  for (const auto& [id, row] : templates_) {
+    if (row.alias == name.alias && row.name_space == name.name_space) return &row;
+  }
+  return nullptr;
+}
+
+// Where the name is taken, by one without this tag or by somebody else's, nothing that is built could get it.
 Error Catalog::absent(std::string_view reference) const {
+  auto name = model::parse_template_ref(reference);
+  if (name.ok() && named(*name) != nullptr) return no_such_template(reference);
   if (first_use_ && FirstUse::knows(reference)) return first_use_->ask(std::string(reference));
   return unknown_template(reference);
 }
@@ -80,9 +115,9 @@ std::vector<FirstUse::Build> Catalog::missing_builds() const {
   if (first_use_) out = first_use_->builds();
   // What was built by hand meanwhile is not missing, whatever a note says.
   std::erase_if(out, [&](const FirstUse::Build& build) {
-    return std::any_of(templates_.begin(), templates_.end(), [&](const auto& entry) {
-      return entry.second.is_public && entry.second.alias == build.name;
-    });
+    model::TemplateRef name;
+    name.alias = build.name;
+    return named(name) != nullptr;
   });
   return out;
 }
@@ -123,14 +158,11 @@ Result<void> Catalog::check_files(const std::string& build) const {
 
 Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
   CO_TRY_VOID(check_files(request.build.id));
-  if (builds_.count(request.build.id)) {
-    co_return make_error(Code::kExists, "build {} is registered already; builds are immutable",
-                         request.build.id);
-  }
   model::Template row;
-  for (const auto& [id, known] : templates_) {
-    if (known.alias == request.name.alias && known.name_space == request.name.name_space) row = known;
-  }
+  if (const model::Template* known = named(request.name)) row = *known;
+  if (!row.id.empty() && !request.replace) co_return name_taken(row.alias);
+  const model::Build* known = build(request.build.id);
+  if (known) CO_TRY_VOID(check_known(*known, request));
   if (row.id.empty()) {
     if (templates_.size() >= kMaxTemplates) {
       co_return make_error(Code::kExhausted, "there are {} templates already", templates_.size())
@@ -142,7 +174,7 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
     row.alias = request.name.alias;
     row.created_at = clock_.now();
   } else if (row.tenant != request.tenant) {
-    co_return make_error(Code::kExists, "a template named '{}' exists already", request.name.alias);
+    co_return name_taken(request.name.alias);
   }
   if (request.is_public) row.is_public = *request.is_public;
   if (request.pool_size) row.pool_size = *request.pool_size;
@@ -154,30 +186,51 @@ Task<Result<model::Template>> Catalog::register_build(NewBuild request) {
     co_return make_error(Code::kExhausted, "template '{}' has {} tags already", row.alias, kMaxTags)
         .with_word("quota");
   }
-  request.build.template_id = row.id;
-  request.build.created_at = row.updated_at;
-  CO_TRY_VOID(co_await publish(row, request.build));
+  std::optional<model::Build> added;
+  if (!known) {
+    added = std::move(request.build);
+    added->template_id = row.id;
+    added->created_at = row.updated_at;
+  }
+  CO_TRY_VOID(co_await publish(row, std::move(added)));
   changed_();
   co_return row;
 }
 
+Result<void> Catalog::check_known(const model::Build& known, const NewBuild& request) const {
+  auto owner = templates_.find(known.template_id);
+  bool same = owner != templates_.end() && owner->second.alias == request.name.alias &&
+              owner->second.name_space == request.name.name_space;
+  if (!same) {
+    return make_error(Code::kExists, "build {} is registered already, with another template", known.id)
+        .with_word("build_registered");
+  }
+  std::string differ = differences(known, request.build);
+  if (differ.empty()) return success();
+  return make_error(Code::kExists,
+                    "build {} is registered already, and builds are immutable; it has another {}", known.id,
+                    differ)
+      .with_word("build_registered")
+      .with_hint("leave that out, or remove the template first: sandboxes that run go on");
+}
+
 // Memory first, so that two registrations at the same time do not take each other's tags away.
-Task<Result<void>> Catalog::publish(model::Template row, model::Build build) {
+Task<Result<void>> Catalog::publish(model::Template row, std::optional<model::Build> build) {
   auto before =
       templates_.find(row.id) == templates_.end() ? std::nullopt : std::optional(templates_[row.id]);
   templates_[row.id] = row;
-  builds_[build.id] = build;
+  if (build) builds_[build->id] = *build;
   auto job = [row, build](store::Connection& db) -> Result<void> {
     // Template, build, tags: each refers to the one before it.
     model::Template without_tags = row;
     without_tags.tags.clear();
     TRY_VOID(store::save_template(db, without_tags));
-    TRY_VOID(store::insert_build(db, build));
+    if (build) TRY_VOID(store::insert_build(db, *build));
     return store::save_template(db, row);
   };
   auto saved = co_await db_.run(std::move(job));
   if (saved) co_return saved;
-  builds_.erase(build.id);
+  if (build) builds_.erase(build->id);
   if (before) {
     templates_[row.id] = *before;
   } else {
@@ -186,20 +239,23 @@ Task<Result<void>> Catalog::publish(model::Template row, model::Build build) {
   co_return saved;
 }
 
-Task<Result<model::Template>> Catalog::set_isolation(std::string tenant, std::string name_or_id,
-                                                     model::IsolationRule isolation) {
+Task<Result<model::Template>> Catalog::change(std::string tenant, std::string name_or_id, Settings settings) {
   const model::Template* found = find(tenant, name_or_id);
   if (!found || found->tenant != tenant) co_return unknown_template(name_or_id);
   // Memory first, as in publish().
-  model::IsolationRule before = found->isolation;
+  Settings before = settings_of(*found);
   model::Template& known = templates_[found->id];
-  known.isolation = isolation;
+  known.isolation = settings.isolation;
+  known.pool_size = settings.pool_size;
   known.updated_at = clock_.now();
   model::Template row = known;
   auto job = [row](store::Connection& db) { return store::save_template(db, row); };
   auto saved = co_await db_.run(std::move(job));
   auto now = templates_.find(row.id);  // it may have been removed or changed meanwhile
-  if (!saved && now != templates_.end() && now->second.isolation == isolation) now->second.isolation = before;
+  if (!saved && now != templates_.end() && settings_of(now->second) == settings) {
+    now->second.isolation = before.isolation;
+    now->second.pool_size = before.pool_size;
+  }
   changed_();
   CO_TRY_VOID(std::move(saved));
   co_return row;

@@ -52,17 +52,25 @@ class Catalog {
   struct NewBuild {
     std::string tenant;
     model::TemplateRef name;
+    bool replace = true;  // where there is a template of this name; otherwise kExists, `template_exists`
     std::optional<bool> is_public;
     std::optional<std::uint32_t> pool_size;
     model::IsolationRule isolation;  // replaces what is given
     model::Build build;
   };
   // Makes the template when its name is new, adds the build, and points the tag to it. kInvalid when the
-  // build's files are missing.
+  // build's files are missing. One that this template has already may be registered again as it is: kExists
+  // where anything of it, or the template, is another one.
   Task<Result<model::Template>> register_build(NewBuild request);
+  // What may change of a template, whatever builds it has.
+  struct Settings {
+    model::IsolationRule isolation;
+    std::optional<std::uint32_t> pool_size;
+    bool operator==(const Settings&) const = default;
+  };
+  static Settings settings_of(const model::Template& row) { return {row.isolation, row.pool_size}; }
   // For sandboxes that are made from now on. kNotFound unless the template is `tenant`'s.
-  Task<Result<model::Template>> set_isolation(std::string tenant, std::string name_or_id,
-                                              model::IsolationRule isolation);
+  Task<Result<model::Template>> change(std::string tenant, std::string name_or_id, Settings settings);
   // Removes a template of `tenant` with all its builds; their files stay, they belong to the builder.
   Task<Result<model::Template>> remove(std::string tenant, std::string name_or_id);
   void count_spawn(const std::string& template_id,
@@ -72,7 +80,10 @@ class Catalog {
   static constexpr std::size_t kMaxTemplates = 10'000;
   static constexpr std::size_t kMaxTags = 100;
   Error absent(std::string_view reference) const;
-  Task<Result<void>> publish(model::Template row, model::Build build);
+  // Whoever may use it.
+  const model::Template* named(const model::TemplateRef& name) const;
+  Result<void> check_known(const model::Build& known, const NewBuild& request) const;
+  Task<Result<void>> publish(model::Template row, std::optional<model::Build> build);
   Result<void> check_files(const std::string& build) const;
 
   store::Database& db_;

@@ -84,6 +84,7 @@ Task<> SandboxService::end_task(LivePtr live, Ending ending) {
   co_await write_end(live, ending);
   FAULT("end.written");
   live->place.release();
+  live->kept.release();
   live_.erase(live->row.id);
   live->changed.notify_all();
   stopped_.notify_all();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/first_use.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "base/log.h"
@@ -37,6 +39,19 @@ bool FirstUse::knows(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+unsigned FirstUse::Build::broken_off() const {
+  if (!note || note->state == model::BuildNote::State::kFailed) return 0;
+  return note->broken + (under_way ? 0 : 1);
+}
+
+// Asks the kernel, and takes no lock: the builder does not wait for us.
+bool FirstUse::builder_lives() const {
+  auto lock = sys::open_file(fmt::format("{}/{}", notes_dir_, model::kBuilderLock), O_RDONLY | O_NOFOLLOW);
+  struct flock all{};
+  all.l_type = F_RDLCK;
+  return lock.ok() && ::fcntl(lock->get(), F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+}
+
 FirstUse::Build FirstUse::look(const std::string& name) const {
   Build build;
   build.name = name;
@@ -45,6 +60,7 @@ FirstUse::Build FirstUse::look(const std::string& name) const {
   auto text = sys::read_file(fmt::format("{}/{}", notes_dir_, name));
   auto note = text.ok() ? model::parse_build_note(*text) : Result<model::BuildNote>(text.error());
   if (note.ok()) build.note = std::move(*note);
+  build.under_way = build.note && build.note->state == model::BuildNote::State::kBuilding && builder_lives();
   return build;
 }
 
@@ -52,7 +68,8 @@ std::vector<FirstUse::Build> FirstUse::builds() const {
   std::vector<Build> out;
   for (std::string_view name : model::kFirstUseTemplates) {
     Build build = look(std::string(name));
-    if (build.asked || build.note) out.push_back(std::move(build));
+    bool failed = build.note && build.note->state == model::BuildNote::State::kFailed;
+    if (build.asked || build.under_way || failed) out.push_back(std::move(build));
   }
   return out;
 }
@@ -68,6 +85,16 @@ Error FirstUse::not_begun(const Build& build) const {
         "up' would, or the unit atoll-build.path; 'sudo atoll template build {0}' on the server builds it",
         build.name, seconds_of(waited));
   return Error(Code::kUnavailable, std::move(text)).with_word("template_building");
+}
+
+Error FirstUse::broken_off(const Build& build) const {
+  return make_error(
+             Code::kUnavailable,
+             "template '{0}' is not built yet: its build was broken off at {1} % ({2}), try {3} of {4}: "
+             "try again; where this stays so, nothing watches on the server, as the supervisor of 'atoll up' "
+             "would, or the unit atoll-build.path",
+             build.name, build.note->percent, build.note->text, build.broken_off(), model::kMaxBrokenBuilds)
+      .with_word("template_building");
 }
 
 // Clients show only the message, so it says all.
@@ -89,6 +116,7 @@ Error FirstUse::ask(const std::string& name) const {
     log::info("template asked for, and not built yet", {{"template", name}});
   }
   if (!build.note || failed) return not_begun(build);
+  if (!build.under_way) return broken_off(build);
   return make_error(Code::kUnavailable,
                     "template '{}' is being built, because nobody has asked for it before: {} % ({}), begun "
                     "{} ago; try again",

@@ -27,8 +27,10 @@ class FirstUse {
     std::string name;
     std::optional<WallTime> asked;  // since when it is waited for
     std::optional<model::BuildNote> note;
+    bool under_way = false;  // just now; a note that says so without it is that of a build that was killed
+    unsigned broken_off() const;  // in a row, and nothing has succeeded or failed since
   };
-  // Those that are asked for, under way, or failed.
+  // Those that are asked for, under way, or failed. What was broken off and nobody asks for any more is none.
   std::vector<Build> builds() const;
   const std::string& log_path() const { return log_path_; }
 
@@ -37,6 +39,8 @@ class FirstUse {
   std::string wanted_path(const std::string& name) const { return fmt::format("{}/{}", wanted_dir_, name); }
   Build look(const std::string& name) const;
   Error not_begun(const Build& build) const;
+  Error broken_off(const Build& build) const;
+  bool builder_lives() const;
 
   std::string wanted_dir_, notes_dir_, log_path_;
   Clock* clock_;

@@ -58,7 +58,9 @@ class IsolationTest : public test::ServiceTest {
     ASSERT_TRUE(done.ok()) << done.error().message();
   }
   void template_says(std::string_view standard, std::string_view minimum) {
-    auto done = world().run(world().catalog->set_isolation(world().tenant, "base", rule(standard, minimum)));
+    auto settings = Catalog::settings_of(*world().catalog->find(world().tenant, "base"));
+    settings.isolation = rule(standard, minimum);
+    auto done = world().run(world().catalog->change(world().tenant, "base", settings));
     ASSERT_TRUE(done.ok()) << done.error().message();
   }
   static model::IsolationRule rule(std::string_view standard, std::string_view minimum) {
@@ -350,7 +352,8 @@ TEST_F(IsolationTest, ChangesAtTheSameTimeKeepEachOther) {
       if (!minimum.empty()) one->minimum = model::parse_isolation(minimum);
     }
     world().spawn(world().identity->set_isolation(world().tenant, tenant), [&](auto) { ++done; });
-    world().spawn(world().catalog->set_isolation(world().tenant, "base", base), [&](auto) { ++done; });
+    Catalog::Settings settings{base, 0u};
+    world().spawn(world().catalog->change(world().tenant, "base", settings), [&](auto) { ++done; });
     for (int i = 0; i < 4; ++i) world().step();
   };
   change("container", "");

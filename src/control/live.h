@@ -71,6 +71,9 @@ struct Live {
   model::SandboxRow row;
   std::uint64_t version = 0;  // grows with each change of the row in memory
   Quota::Place place;
+  // While it rests on its disk: what that takes there, as the runner measured it, or at most. While it wakes
+  // `place` has the rest of its disk, and then all of it.
+  Quota::Place kept;
   std::shared_ptr<GuestClient> guest;
   RoutePtr route;
   std::shared_ptr<Activity> activity;

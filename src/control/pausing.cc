@@ -161,7 +161,7 @@ Task<Result<void>> SandboxService::finish_pause(LivePtr live) {
   if (stopping_) co_return success();  // the next start finishes it
   if (!rested) co_return co_await undo_pause(live, std::move(rested).error());
   break_off(live);
-  if (wire::on_disk(rested->rest)) leave_slot(*live);
+  if (wire::on_disk(rested->rest)) leave_slot(*live, rested->kept_bytes);
   live->row.memory_note = memory_note(*rested, live->outside);
   Step step;
   step.event = "sandbox.paused";
@@ -263,8 +263,12 @@ Task<> SandboxService::keep_at_rest(LivePtr live) {
               {{"id", live->row.id}, {"what", rested.error().message()}});
     co_return;
   }
-  if (live->ending || !wire::on_disk(rested->rest) || live->row.interface.empty()) co_return;
-  leave_slot(*live);
+  if (live->ending || !wire::on_disk(rested->rest)) co_return;
+  if (live->row.interface.empty()) {
+    keep_on_disk(*live, rested->kept_bytes);  // it may have lost its memory since
+    co_return;
+  }
+  leave_slot(*live, rested->kept_bytes);
   if (live->row.state != model::State::kPaused) co_return;  // whoever changes that writes the row
   auto saved = co_await save(live, Step());
   if (!saved) log::warn("could not write a row", {{"id", live->row.id}, {"what", saved.error().message()}});
@@ -281,11 +285,23 @@ Task<> SandboxService::rest_again(LivePtr live) {
 }
 
 // The runner has taken back all but the disk, and the memory that lies in files.
-void SandboxService::leave_slot(Live& live) {
+void SandboxService::leave_slot(Live& live, std::uint64_t kept_bytes) {
   live.row.slot = 0;
   live.row.interface.clear();
   live.row.pid = 0;
   live.place.release();
+  keep_on_disk(live, kept_bytes);
+}
+
+std::uint64_t most_on_disk(const model::SandboxRow& row) {
+  bool rests = row.state == model::State::kPausing || row.state == model::State::kPaused ||
+               row.state == model::State::kResuming;
+  return row.limits.disk_bytes + (rests && row.rests_in_memory ? row.limits.memory_bytes : 0);
+}
+
+void SandboxService::keep_on_disk(Live& live, std::uint64_t bytes) {
+  live.kept.release();
+  live.kept = quota_->adopt(live.row.tenant, on_disk(bytes));
 }
 
 // The row says that it runs, and the runner has it at rest: a pause was undone without the runner.

@@ -17,23 +17,25 @@ struct Kind {
   const char* name;
   std::uint64_t unit;
   const char* unit_name;
+  const char* holders = "sandboxes";
 };
 constexpr std::array kSums = {
     Kind{&Amounts::memory_bytes, "memory", kMiB, " MiB"},
     Kind{&Amounts::cpu_millis, "CPU", 1, " thousandths of a core"},
     Kind{&Amounts::processes, "processes", 1, ""},
-    Kind{&Amounts::disk_bytes, "disk", kMiB, " MiB"},
+    Kind{&Amounts::disk_bytes, "disk", kMiB, " MiB", "sandboxes and snapshots"},
 };
 
 // What of `limit` the sum of `held` and `demand` breaks; empty when nothing.
 std::string too_much(const Amounts& held, const Amounts& demand, const Amounts& limit) {
-  if (std::uint64_t(held.sandboxes) + demand.sandboxes > limit.sandboxes)
+  if (demand.sandboxes > 0 && std::uint64_t(held.sandboxes) + demand.sandboxes > limit.sandboxes)
     return fmt::format("{} sandboxes, which is its limit", held.sandboxes);
   for (const Kind& kind : kSums) {
     std::uint64_t most = limit.*kind.amount, now = held.*kind.amount, more = demand.*kind.amount;
-    if (most == 0 || (now <= most && more <= most - now)) continue;
-    return fmt::format("sandboxes with {1}{4} of {0} together; {2}{4} more would break its limit of {3}{4}",
-                       kind.name, now / kind.unit, more / kind.unit, most / kind.unit, kind.unit_name);
+    if (most == 0 || more == 0 || (now <= most && more <= most - now)) continue;
+    return fmt::format("{5} with {1}{4} of {0} together; {2}{4} more would break its limit of {3}{4}",
+                       kind.name, now / kind.unit, more / kind.unit, most / kind.unit, kind.unit_name,
+                       kind.holders);
   }
   return {};
 }
@@ -59,13 +61,20 @@ Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead)
           limits.processes + overhead.processes, limits.disk_bytes};
 }
 
+Amounts on_disk(std::uint64_t bytes) {
+  Amounts out;
+  out.disk_bytes = bytes;
+  return out;
+}
+
 Result<void> Quota::check(const std::string& tenant, const Amounts& demand, const Amounts& limit) const {
   auto found = tenants_.find(tenant);
   std::string what = too_much(found == tenants_.end() ? Amounts() : found->second.now, demand, limit);
   if (what.empty()) return {};
   return make_error(Code::kExhausted, "the tenant has {}", what)
       .with_word("quota")
-      .with_hint("kill sandboxes that are no longer needed, or raise the limit of the tenant");
+      .with_hint(
+          "kill sandboxes and remove snapshots that are no longer needed, or raise the tenant's limit");
 }
 
 Result<Quota::Place> Quota::reserve(const std::string& tenant, const Amounts& demand, const Amounts& limit) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quota: what each tenant and the host hold right now: sandboxes, and the sums of their limits. A place is
+// Quota: what each tenant and the host hold right now: sandboxes, the sums of their limits, and what else is
+// kept on disk: of sandboxes that rest there, and snapshots. A place is
 // reserved before anything is made and given back by the reservation's end, so the counters cannot drift from
 // what exists.
 #pragma once
@@ -22,6 +23,9 @@ using model::Amounts;
 void add(Amounts& sum, const Amounts& more);
 // The amounts of one sandbox with these limits: what its group may take on the host.
 Amounts amounts_of(const model::Limits& limits, const model::Overhead& overhead);
+
+// Bytes on the host's disk, and nothing else.
+Amounts on_disk(std::uint64_t bytes);
 
 // Belongs to the control loop. Places keep it alive.
 class Quota : public std::enable_shared_from_this<Quota> {

@@ -58,6 +58,7 @@ Result<void> SandboxService::load() {
   TRY(Loaded loaded,
       db_.run_blocking([boot = options_.boot_id](store::Connection& db) { return read_all(db, boot); }));
   TRY_VOID(snapshots_.load());
+  count_snapshots();
   FAULT("reconcile.loaded");
   epoch_ = loaded.epoch;
   std::partition(loaded.sandboxes.begin(), loaded.sandboxes.end(),
@@ -70,15 +71,19 @@ Result<void> SandboxService::load() {
 }
 
 // Where the limits are full without it, a sandbox that began to boot, or rested when it was to end, had no
-// place.
+// place. What one that rests keeps on its disk is known when the runner has said it, and at most this until
+// then.
 void SandboxService::adopt_place(Live& live) {
   const model::SandboxRow& row = live.row;
   Amounts amounts = amounts_of(row.limits, model::overhead_of(row.tier, row.missing_layers));
-  if (row.state == model::State::kPaused && !has_slot(row)) return;
-  if (!place_unknown(row)) {
+  bool rests = row.state == model::State::kPaused && !has_slot(row);
+  if (!rests && !place_unknown(row)) {
     live.place = quota_->adopt(row.tenant, amounts);
     return;
   }
+  keep_on_disk(live, most_on_disk(row));
+  if (rests) return;
+  amounts.disk_bytes -= std::min(amounts.disk_bytes, live.kept.held().disk_bytes);
   auto place = quota_->reserve(row.tenant, amounts, limit_of(row.tenant));
   if (place) live.place = std::move(*place);
 }
@@ -204,7 +209,10 @@ void SandboxService::reconcile_listed(const std::vector<wire::ListReply>& listed
     }
     LivePtr live = found->second;
     if (live->ending) continue;  // its end task asks the runner again
-    bool lives = stood_still(*live, asked) ? agrees(live, item) : !dead(live->row, item);
+    bool still = stood_still(*live, asked);
+    if (still && live->kept && wire::on_disk(static_cast<wire::Rest>(item.rest)))
+      keep_on_disk(*live, item.kept_bytes);
+    bool lives = still ? agrees(live, item) : !dead(live->row, item);
     if (lives) continue;
     leave_pool(live);
     begin_end(live, Ending{model::kOutcomeAgentLost, "the guest daemon is gone", model::State::kFailed});

@@ -85,9 +85,20 @@ Task<Result<void>> SandboxService::resume_live(LivePtr live, Millis timeout, Mem
 
 Task<Result<void>> SandboxService::take_place(LivePtr live) {
   if (live->place) co_return success();
-  CO_TRY(live->place,
-         co_await reserve_place(live->row.tenant, amounts_for(live->row.tier, live->row.limits)));
+  Amounts demand = amounts_for(live->row.tier, live->row.limits);
+  demand.disk_bytes -= std::min(demand.disk_bytes, live->kept.held().disk_bytes);
+  CO_TRY(live->place, co_await reserve_place(live->row.tenant, demand));
   co_return success();
+}
+
+// It runs: its disk may grow to its limit, and what memory it had in files is gone.
+void SandboxService::take_whole_place(Live& live) {
+  if (!live.kept) return;
+  Amounts whole = live.place.held();
+  whole.disk_bytes = live.row.limits.disk_bytes;
+  live.kept.release();
+  live.place.release();
+  live.place = quota_->adopt(live.row.tenant, whole);
 }
 
 Task<Result<void>> SandboxService::wake_in_runner(LivePtr live) {
@@ -151,6 +162,7 @@ Task<Result<void>> SandboxService::finish_resume(LivePtr live) {
   live->guest->close();
   if (live->ending) co_return ended_meanwhile(live->row.id);
   if (!told) co_return co_await undo_resume(live, std::move(told).error());
+  take_whole_place(*live);
   live->row.started_at = clock_.now();
   live->activity->saw_none(Millis(0));  // who was just woken is not idle
   live->row.active_steady_ms = steady_ms();
@@ -182,7 +194,11 @@ Task<Result<void>> SandboxService::undo_resume(LivePtr live, Error why) {
   }
   co_await keep_at_rest(live);
   if (live->ending) co_return why;
-  if (!live->row.rests_in_memory || live->row.interface.empty()) live->place.release();
+  if (!live->row.rests_in_memory || live->row.interface.empty()) {
+    live->place.release();
+    // Where the runner could not be asked, what it tells later counts.
+    if (!live->kept) keep_on_disk(*live, most_on_disk(live->row));
+  }
   live->row.deadline = clock_.now();
   Step step;
   step.event = "sandbox.resume_failed";

@@ -282,6 +282,8 @@ class SandboxService final : public Directory {
   Result<model::Snapshot> describe(const Live& live, bool memory) const;
   Result<model::TemplateRef> check_name(const SnapshotSpec& spec) const;
   Task<Result<SnapshotView>> snapshot_now(SnapshotSpec spec);
+  void count_snapshot(SnapshotEntry& entry);
+  void count_snapshots();
   Task<Result<SnapshotUse>> take_snapshot(LivePtr live, model::Snapshot row, std::string name);
   Task<Result<wire::SnapshotReply>> copy_disk(LivePtr live, model::Snapshot snapshot);
   Task<Result<void>> quiet_down(LivePtr live);
@@ -307,7 +309,7 @@ class SandboxService final : public Directory {
   Task<Result<void>> undo_pause(LivePtr live, Error why);
   Task<> keep_at_rest(LivePtr live);
   Task<> rest_again(LivePtr live);
-  static void leave_slot(Live& live);
+  void leave_slot(Live& live, std::uint64_t kept_bytes);
   Task<> follow_rest(LivePtr live, bool in_memory);
   Task<> recover_pause(LivePtr live);
   void stay_awake(const LivePtr& live, WallTime deadline);
@@ -375,6 +377,8 @@ class SandboxService final : public Directory {
   using Asked = std::map<std::string, std::pair<model::State, std::uint64_t>>;  // id: state and generation
   void adopt_loaded(model::SandboxRow row, bool same_boot);
   void adopt_place(Live& live);
+  void keep_on_disk(Live& live, std::uint64_t bytes);
+  void take_whole_place(Live& live);
   void adopt_running(const LivePtr& live);
   Task<> reconcile();
   Task<> stop_orphan(LivePtr orphan);

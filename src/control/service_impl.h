@@ -23,6 +23,8 @@ struct SandboxService::Step {
 bool fate_unknown(const Error& error);
 // Of these, and of what was refused only for the moment.
 bool worth_repeating(const Error& error);
+// What one that rests on its disk may take there.
+std::uint64_t most_on_disk(const model::SandboxRow& row);
 Error ended_meanwhile(const std::string& id);
 Error not_running(const model::SandboxRow& row);
 

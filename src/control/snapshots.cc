@@ -145,6 +145,7 @@ Task<Result<void>> Snapshots::forget(SnapshotPtr entry) {
   std::string id = entry->row.id;
   auto job = [id](store::Connection& db) { return store::delete_snapshot(db, id); };
   CO_TRY_VOID(co_await db_.run(std::move(job)));
+  entry->disk.release();  // views may hold the entry for longer
   entries_.erase(id);
   co_return success();
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/quota.h"
 #include "model/record.h"
 #include "store/database.h"
 
@@ -23,6 +24,7 @@ struct SnapshotEntry {
   model::Snapshot row;
   std::size_t uses = 0;  // starts that read it, or the call that makes or removes it
   bool missing = false;  // ready, but the runner does not have it any more
+  Quota::Place disk;  // what the copy takes, and before it is whole what it may take; none where it is gone
 };
 // Shared: a view stays true while it is read.
 using SnapshotPtr = std::shared_ptr<SnapshotEntry>;

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t kMaxChildren = 100;
 
+// What a copy may take that is not whole yet: no more than its sandbox may have.
+std::uint64_t most_stored(const model::Snapshot& row) {
+  const model::Limits& limits = row.build.limits;
+  return limits.disk_bytes + (row.memory ? limits.memory_bytes : 0);
+}
+
 Error no_such_snapshot(const std::string& reference) {
   return make_error(Code::kNotFound, "snapshot '{}' not found", reference)
       .with_word("snapshot_not_found")
@@ -120,13 +126,16 @@ Task<Result<SnapshotView>> SandboxService::snapshot_now(SnapshotSpec spec) {
 
 // Row, copy, row. On failure nothing of it is left, or a row that the next reconcile removes with its copy.
 Task<Result<SnapshotUse>> SandboxService::take_snapshot(LivePtr live, model::Snapshot row, std::string name) {
+  CO_TRY(Quota::Place place, quota_->reserve(row.tenant, on_disk(most_stored(row)), limit_of(row.tenant)));
   CO_TRY(SnapshotUse use, co_await snapshots_.begin(std::move(row)));
+  use.entry()->disk = std::move(place);
   FAULT("snapshot.row_written");
   auto copied = co_await copy_disk(live, use.entry()->row);
   FAULT("snapshot.copied");
   Result<void> done = success();
   if (copied) {
     done = co_await snapshots_.complete(use.entry(), copied->stored_bytes, std::move(name));
+    if (done) count_snapshot(*use.entry());
   } else {
     done = std::move(copied).error();
   }
@@ -206,6 +215,20 @@ Task<Result<wire::SnapshotReply>> SandboxService::copy_disk(LivePtr live, model:
         .with_word("sandbox_not_found");
   }
   co_return copied;
+}
+
+void SandboxService::count_snapshot(SnapshotEntry& entry) {
+  bool whole = entry.row.state != model::SnapshotState::kCreating && entry.row.stored_bytes > 0;
+  std::uint64_t bytes = whole ? entry.row.stored_bytes : most_stored(entry.row);
+  entry.disk.release();
+  entry.disk = quota_->adopt(entry.row.tenant, on_disk(bytes));
+}
+
+void SandboxService::count_snapshots() {
+  for (auto state :
+       {model::SnapshotState::kCreating, model::SnapshotState::kReady, model::SnapshotState::kDeleting}) {
+    for (const SnapshotPtr& entry : snapshots_.in_state(state)) count_snapshot(*entry);
+  }
 }
 
 // The copy first, then the row: a row without a copy is repaired, a copy without a row is a leak.
@@ -339,7 +362,7 @@ Task<Result<void>> SandboxService::mark_missing(Collected& collected) {
     std::string id = item.snapshot.str();
     expected.erase(id);
     if (SnapshotPtr known = snapshots_.find_id(id)) {
-      known->missing = false;
+      if (std::exchange(known->missing, false)) count_snapshot(*known);
       continue;
     }
     CO_TRY_VOID(co_await runner_.drop_snapshot(id));
@@ -351,6 +374,7 @@ Task<Result<void>> SandboxService::mark_missing(Collected& collected) {
     SnapshotPtr entry = snapshots_.find_id(id);
     if (!entry || entry->row.state != model::SnapshotState::kReady) continue;
     entry->missing = true;
+    entry->disk.release();
     log::error("the copy of a snapshot is gone", {{"id", id}});
   }
   co_return success();

@@ -17,9 +17,9 @@ constexpr Millis kLongestDelay = std::chrono::hours(6);
 
 // Lines of "key value": the text comes last and has no control characters.
 std::string format_build_note(const BuildNote& note) {
-  return fmt::format("state {}\npercent {}\nsince {}\nnot_before {}\ntries {}\ntext {}\n",
+  return fmt::format("state {}\npercent {}\nsince {}\nnot_before {}\ntries {}\nbroken {}\ntext {}\n",
                      note.state == BuildNote::State::kFailed ? "failed" : "building", note.percent,
-                     note.since.ms, note.not_before.ms, note.tries, printable(note.text));
+                     note.since.ms, note.not_before.ms, note.tries, note.broken, printable(note.text));
 }
 
 Result<BuildNote> parse_build_note(std::string_view text) {
@@ -42,6 +42,7 @@ Result<BuildNote> parse_build_note(std::string_view text) {
   note.since = {*since};
   note.not_before = {*not_before};
   note.tries = *tries;
+  note.broken = parse_number<unsigned>(values["broken"]).value_or(0);  // older notes have none
   return note;
 }
 

@@ -17,6 +17,10 @@ namespace atl::model {
 inline constexpr char kWantedFolder[] = "wanted";
 // Below <data dir>/templates, which belongs to root.
 inline constexpr char kNotesFolder[] = ".first-use";
+// In it. Held with a write lock (F_OFD_SETLK, fcntl(2)) by the builder as long as it lives: a note that says
+// `building` is true only then.
+inline constexpr char kBuilderLock[] = ".lock";
+inline constexpr unsigned kMaxBrokenBuilds = 3;  // in a row; then it is called a failure
 
 // What the builder says of one template.
 struct BuildNote {
@@ -27,6 +31,7 @@ struct BuildNote {
   WallTime since;       // when this build began, or failed
   WallTime not_before;  // kFailed: no other one begins earlier
   unsigned tries = 0;   // that have begun since the last success, this one among them
+  unsigned broken = 0;  // kBuilding: that were broken off right before this one, in a row
 };
 
 // As it lies on the disk.

@@ -7,7 +7,7 @@ namespace atl::model {
 namespace {
 
 TEST(BuildNote, SurvivesARoundTrip) {
-  BuildNote note{BuildNote::State::kFailed, 40, "no mirror:\nE: timeout", {1000}, {61'000}, 3};
+  BuildNote note{BuildNote::State::kFailed, 40, "no mirror:\nE: timeout", {1000}, {61'000}, 3, 2};
   auto again = parse_build_note(format_build_note(note));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->state, BuildNote::State::kFailed);
@@ -17,6 +17,7 @@ TEST(BuildNote, SurvivesARoundTrip) {
   EXPECT_EQ(again->since.ms, 1000);
   EXPECT_EQ(again->not_before.ms, 61'000);
   EXPECT_EQ(again->tries, 3u);
+  EXPECT_EQ(again->broken, 2u);
 }
 
 TEST(BuildNote, DamagedOnesAreRefused) {

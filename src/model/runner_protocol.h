@@ -21,7 +21,7 @@
 namespace atl::model::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4f5441;  // "ATOL"
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 
 enum class Type : std::uint16_t {
   // requests
@@ -207,6 +207,8 @@ struct PauseReply {
   Status status;
   Rest rest;
   std::uint8_t pad[7];
+  std::uint64_t
+      kept_bytes;  // after kStored and kSaved: what its disk takes on the host, and its memory there
   // Where memory could be in files and stays where it is: what is in the way, as a word and for people.
   Text<32> obstacle;
   Text<160> why;
@@ -227,6 +229,7 @@ struct ListReply {
   Text<16> interface;
   std::uint32_t pid;
   std::uint64_t start_ticks;
+  std::uint64_t kept_bytes;  // as in PauseReply
 };
 
 struct StatsReply {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/swap.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <functional>
@@ -16,6 +18,7 @@
 
 #include "runner/evictor.h"
 #include "support/runner_fixture.h"
+#include "sys/files.h"
 
 namespace atl::runner_test {
 namespace {
@@ -190,6 +193,10 @@ class Groups {
     block("");
     changed_.notify_all();
   }
+  int ends(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    return ended[name];
+  }
   bool wait_for(const std::function<bool()>& state) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(60), state);
@@ -247,6 +254,14 @@ TEST(Evictor, EndsWithWholeLimitsWhereNothingMoreGoes) {
   EXPECT_TRUE(groups.wait_for([&] { return groups.ended.size() == kSleepers; })) << groups.ended.size();
 }
 
+// Whether a thread of this process waits in the kernel: the field behind the name, which ends with the last
+// bracket (proc(5), /proc/PID/stat).
+bool sleeps(pid_t thread) {
+  std::string stat = sys::read_file(fmt::format("/proc/self/task/{}/stat", thread)).value_or("");
+  std::size_t name = stat.rfind(") ");
+  return thread != 0 && name != std::string::npos && stat.compare(name + 2, 1, "S") == 0;
+}
+
 TEST(Evictor, AWakeWaitsForAStepOfItsOwnAndForNoOther) {
   Groups groups;
   runner::Evictor evictor(groups.means(std::chrono::hours(1)));
@@ -257,9 +272,20 @@ TEST(Evictor, AWakeWaitsForAStepOfItsOwnAndForNoOther) {
   evictor.add("other");
   evictor.wake("other");  // or this test hangs
   EXPECT_TRUE(groups.wait_for([&] { return groups.ended["other"] == 1; }));
-  std::thread waking([&] { evictor.wake("slow"); });
+  std::atomic<pid_t> waker{0};
+  std::atomic<bool> woken{false};
+  std::thread waking([&] {
+    waker = ::gettid();
+    evictor.wake("slow");
+    woken = true;
+  });
+  // The step goes on only when the wake has come to where it waits, or has not waited.
+  EXPECT_TRUE(soon([&] { return woken || sleeps(waker); }));
+  EXPECT_FALSE(woken) << "it did not wait for the step";
+  EXPECT_EQ(groups.ends("slow"), 0) << "its limits were touched in the middle of a step";
   groups.release();
   waking.join();
+  EXPECT_EQ(groups.ends("slow"), 1);
   std::size_t steps = 0;
   EXPECT_TRUE(groups.wait_for([&] {
     steps = groups.steps.size();

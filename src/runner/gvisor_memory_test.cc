@@ -135,6 +135,7 @@ TEST_F(GvisorMemoryTest, AConnectionKeepsItInMemoryUntilItIsClosed) {
   wire::PauseReply closed = paused();
   EXPECT_EQ(closed.rest, Rest::kSaved);
   EXPECT_EQ(closed.obstacle.str(), "");
+  EXPECT_GT(closed.kept_bytes, 1u << 20) << "its disk, and its memory in files";
   expect_counting(resumed(9), pid);
 }
 

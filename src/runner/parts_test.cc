@@ -216,6 +216,30 @@ TEST_F(Jobs, AStopWaitsForTheStartThatAWorkerHas) {
   EXPECT_EQ(stopped->type(), model::wire::Type::kStop);
 }
 
+TEST_F(Jobs, WhatWaitsForASlowRequestKeepsNoWorkerFromOthers) {
+  for (auto slow :
+       {job_of<model::wire::PauseRequest>(new_, model::wire::Type::kPause, "one"),
+        job_of<model::wire::StartRequest>(new_, model::wire::Type::kResume, "one"), start("one")}) {
+    put(slow);
+    std::optional<Job> begun = jobs_.take(Lane::kSlow);
+    put(stop("one"));
+    put(job_of<model::wire::SandboxRef>(new_, model::wire::Type::kStats, "one"));
+    put(stop("two"));
+    EXPECT_EQ(jobs_.take(Lane::kQuick)->sandbox(), "two");
+    jobs_.done(*begun);
+    EXPECT_EQ(jobs_.take(Lane::kQuick)->type(), model::wire::Type::kStop);
+    EXPECT_EQ(jobs_.take(Lane::kQuick)->type(), model::wire::Type::kStats);
+  }
+}
+
+// A copy of a disk lets its sandbox go when a stop has come to it.
+TEST_F(Jobs, AStopDoesNotWaitForACopy) {
+  put(job_of<model::wire::SnapshotRequest>(new_, model::wire::Type::kSnapshot, "one"));
+  ASSERT_TRUE(jobs_.take(Lane::kSlow));
+  put(stop("one"));
+  EXPECT_EQ(jobs_.take(Lane::kQuick)->sandbox(), "one");
+}
+
 TEST_F(Jobs, NothingNewIsBegunForAControlThatIsGone) {
   put(start("one"));
   put(job_of<model::wire::SnapshotRequest>(old_, model::wire::Type::kSnapshot, "one"));

@@ -2,10 +2,13 @@
 //
 // How a sandbox comes to rest, in memory or on its disk, and how it goes on. The record is changed before the
 // kernel is, so that a runner that dies in between makes its word true when it comes back.
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "runner/image_copy.h"
 #include "runner/service_impl.h"
 
 namespace atl::runner {
@@ -92,8 +95,24 @@ Result<void> Service::pause_sandbox(const wire::PauseRequest& request, wire::Pau
   return done;
 }
 
-void Service::fill(wire::PauseReply& reply, const Sandbox& sandbox) {
+// What cannot be measured is left out, and said.
+std::uint64_t Service::kept_bytes(const Sandbox& sandbox) const {
+  if (!wire::on_disk(sandbox.record.rest)) return 0;
+  Result<sys::Fd> image = parts_.disks.open_image(sandbox.id, O_RDONLY);
+  Result<std::uint64_t> disk = image.ok() ? stored_bytes(image->get()) : Result<std::uint64_t>(image.error());
+  Result<std::uint64_t> memory = std::uint64_t{0};
+  if (sandbox.record.rest == wire::Rest::kSaved) memory = memory_bytes(parts_.memories.folder(sandbox.id));
+  for (const auto* part : {&disk, &memory}) {
+    if (!part->ok())
+      log::warn("cannot tell what a sandbox keeps on disk",
+                {{"id", sandbox.id}, {"error", part->error().message()}});
+  }
+  return std::move(disk).value_or(0) + std::move(memory).value_or(0);
+}
+
+void Service::fill(wire::PauseReply& reply, const Sandbox& sandbox) const {
   reply.rest = sandbox.record.rest;
+  reply.kept_bytes = kept_bytes(sandbox);
   if (reply.rest != wire::Rest::kFrozen || !sandbox.not_saved) return;
   reply.obstacle.set(sandbox.not_saved->word().empty() ? "not_stored" : sandbox.not_saved->word());
   reply.why.set(sandbox.not_saved->message());

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "support/runner_fixture.h"
 
@@ -138,7 +139,14 @@ TEST_F(PausingTest, RestsOnItsDiskAndBootsAgain) {
   std::string boot = World::shell(link, "cat /proc/sys/kernel/random/boot_id");
   EXPECT_EQ(boot.size(), 37u) << boot;
   EXPECT_NE(boot, sys::read_file("/proc/sys/kernel/random/boot_id").value_or(""));
-  ASSERT_EQ(paused(Memory::kLost), "ok");
+  EXPECT_EQ(listed().kept_bytes, 0u);
+  auto pause = World::pause_sandbox(*client_, World::id('a'), Memory::kLost);
+  ASSERT_TRUE(pause);
+  ASSERT_EQ(pause->status.ok, 1) << pause->status.message.str();
+  struct stat image{};
+  ASSERT_EQ(::stat(world_->path("data/disks/" + World::id('a') + ".img").c_str(), &image), 0);
+  EXPECT_EQ(pause->kept_bytes, static_cast<std::uint64_t>(image.st_blocks) * 512);
+  EXPECT_EQ(listed().kept_bytes, pause->kept_bytes);
   EXPECT_EQ(rest(), Rest::kStored);
   EXPECT_EQ(listed().alive, 1);
   // It has ended; whoever reaps it may come a little later.

@@ -50,6 +50,17 @@ void refuse(const Job& job, std::string_view word, std::string_view message) {
   job.connection->send(sys::bytes_of(reply));
 }
 
+// What holds its sandbox until it is done, perhaps for seconds. Not a copy: a stop breaks that off.
+bool occupies(wire::Type type) {
+  return type == wire::Type::kStart || type == wire::Type::kPause || type == wire::Type::kResume;
+}
+
+// What is done with one sandbox in a moment.
+bool is_brief(wire::Type type) {
+  return type == wire::Type::kStop || type == wire::Type::kStats || type == wire::Type::kNetwork ||
+         type == wire::Type::kLabels;
+}
+
 bool makes_something(wire::Type type) { return type == wire::Type::kStart || type == wire::Type::kSnapshot; }
 
 }  // namespace
@@ -122,7 +133,11 @@ wire::Type Job::type() const {
 }
 
 std::string Job::sandbox() const {
-  static_assert(offsetof(wire::StartRequest, sandbox) == offsetof(wire::SandboxRef, sandbox));
+  constexpr std::size_t kPlace = offsetof(wire::SandboxRef, sandbox);
+  static_assert(
+      offsetof(wire::StartRequest, sandbox) == kPlace && offsetof(wire::PauseRequest, sandbox) == kPlace &&
+      offsetof(wire::NetworkRequest, sandbox) == kPlace && offsetof(wire::LabelsRequest, sandbox) == kPlace &&
+      offsetof(wire::SnapshotRequest, sandbox) == kPlace);
   wire::SandboxRef ref;
   std::memcpy(&ref, bytes.data(), sizeof ref);
   return ref.sandbox.str();
@@ -159,9 +174,7 @@ std::optional<Job> JobQueue::take(Lane lane) {
 // The first that need not wait for another.
 std::optional<Job> JobQueue::next(Lane lane) {
   auto& queue = queues_[static_cast<std::size_t>(lane)];
-  auto waits = [this](const Job& job) {
-    return job.type() == wire::Type::kStop && starting_.contains(job.sandbox());
-  };
+  auto waits = [this](const Job& job) { return is_brief(job.type()) && busy_.contains(job.sandbox()); };
   while (true) {
     auto found = std::find_if_not(queue.begin(), queue.end(), waits);
     if (found == queue.end()) return std::nullopt;
@@ -171,15 +184,15 @@ std::optional<Job> JobQueue::next(Lane lane) {
       log::info("not begun: who asked for it is gone", {{"id", job.sandbox()}});
       continue;
     }
-    if (job.type() == wire::Type::kStart) starting_.insert(job.sandbox());
+    if (occupies(job.type())) busy_.insert(job.sandbox());
     return job;
   }
 }
 
 void JobQueue::done(const Job& job) {
-  if (job.type() != wire::Type::kStart) return;
+  if (!occupies(job.type())) return;
   std::lock_guard lock(mutex_);
-  starting_.erase(starting_.find(job.sandbox()));
+  busy_.erase(busy_.find(job.sandbox()));
   work_[static_cast<std::size_t>(Lane::kQuick)].notify_all();
 }
 

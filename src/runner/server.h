@@ -62,7 +62,7 @@ struct Job {
   Job(ConnectionPtr from, std::span<const std::byte> request);
   std::span<const std::byte> request() const { return std::span(bytes).first(size); }
   model::wire::Type type() const;
-  std::string sandbox() const;  // of a start or a stop
+  std::string sandbox() const;  // of those that name one
 
   ConnectionPtr connection;
   std::array<std::byte, model::wire::kMaxMessage> bytes;
@@ -71,8 +71,10 @@ struct Job {
 };
 
 // The requests that wait. A stop takes away the start of its sandbox that still waits, and waits for the one
-// that a worker has: nothing runs after the answer to its stop. What makes something new is not begun for a
-// connection that is closed, since control counts it as never asked for.
+// that a worker has: nothing runs after the answer to its stop. It and other quick ones wait here, and not
+// with a worker, while a start, a pause or a resume of their sandbox goes on: they would only wait for it
+// there, and keep quick ones of others waiting. What makes something new is not begun for a connection that
+// is closed, since control counts it as never asked for.
 class JobQueue {
  public:
   explicit JobQueue(std::size_t max) : max_(max) {}
@@ -92,7 +94,7 @@ class JobQueue {
   std::mutex mutex_;
   std::array<std::condition_variable, kLanes> work_;
   std::array<std::deque<Job>, kLanes> queues_;
-  std::multiset<std::string> starting_;  // sandboxes
+  std::multiset<std::string> busy_;  // sandboxes that a start, a pause or a resume is at work on
   bool ended_ = false;
 };
 

@@ -477,6 +477,7 @@ bool Service::describe(const std::string& id, wire::ListReply& reply) const {
   reply.interface.set(stored ? "" : link_name(record.slot));
   reply.pid = static_cast<std::uint32_t>(record.pid);
   reply.start_ticks = record.start_ticks;
+  reply.kept_bytes = kept_bytes(*held->sandbox);
   return true;
 }
 

@@ -160,7 +160,9 @@ class Service {
   Result<void> wake(Sandbox& sandbox, Driver& driver);
   Result<void> save(Sandbox& sandbox, Driver& driver);
   Result<void> save_or_freeze(Sandbox& sandbox, Driver& driver);
-  static void fill(model::wire::PauseReply& reply, const Sandbox& sandbox);
+  void fill(model::wire::PauseReply& reply, const Sandbox& sandbox) const;
+  // Of one that rests on its disk; 0 of others.
+  std::uint64_t kept_bytes(const Sandbox& sandbox) const;
   Result<void> store(Sandbox& sandbox, model::wire::Rest result);
   Result<void> put_back(Sandbox& sandbox, const Record& stored);
   Result<void> end_at_rest(Sandbox& sandbox, model::wire::Rest result);

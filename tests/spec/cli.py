@@ -405,6 +405,17 @@ def template_build_goes_into_the_folder_of_its_installation(world):
     made = json.loads(world.ok("template", "build", "mine", "--from", tree, "--json"))  # no --data-dir
     assert os.path.exists(f"{world.folder}/data/templates/{made['build']}/root.erofs")
     assert "mine" in world.ok("template", "list", "-q").split()
+    # The same build again: what can change does, and what cannot is said.
+    shown = lambda: next(row for row in json.loads(world.ok("template", "list", "--json")) if row["names"] == ["mine"])  # noqa: E731
+    again = json.loads(world.ok("template", "build", "mine", "--from", tree, "--min-isolation", "container", "--json"))
+    assert again["build"] == made["build"] and again["changed"] and shown()["minIsolation"] == "container"
+    refused = world.run("template", "build", "mine", "--from", tree, "--memory", "256M", "--ready", "1")
+    assert refused.returncode == 125 and b"another memory" in refused.stderr, refused.stderr
+    assert (shown()["poolSize"], shown()["memoryMB"]) == (0, 1024)
+    assert "2 kept ready" in world.ok("template", "set", "mine", "--ready", "2") and shown()["poolSize"] == 2
+    assert not json.loads(world.ok("template", "build", "mine", "--from", tree, "--json"))["changed"]
+    world.ok("template", "build", "mine", "--from", tree, "--ready", "0")
+    assert shown()["poolSize"] == 0
     world.ok("template", "remove", "mine")
 
 

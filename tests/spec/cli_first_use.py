@@ -13,6 +13,7 @@ import tempfile
 from cli_world import PROGRAMS, World, find_base_template, wait_for
 
 NAME = "code-interpreter-v1"
+OWN = "00000000-0000-4000-8000-000000000001"  # a build of the operator
 
 # Says that it has begun, and does what it is told through a pipe.
 BUILDER = """#!/bin/sh
@@ -53,8 +54,8 @@ class BuildWorld(World):
         except OSError:
             shutil.copy2(source, target)
 
-    def put_build_in_place(self):
-        source, target = find_base_template(), f"{self.folder}/data/templates/{self.build}"
+    def put_build_in_place(self, build=None):
+        source, target = find_base_template(), f"{self.folder}/data/templates/{build or self.build}"
         os.makedirs(target)
         for name in os.listdir(source):
             self.place(f"{source}/{name}", f"{target}/{name}")
@@ -188,6 +189,21 @@ def a_builder_that_is_killed_is_started_again(_):
         wait_for(lambda: len(world.builds()) == 5, "what is asked for outlives a stop")
 
 
+def a_template_of_ones_own_is_not_replaced(_):
+    with build_world() as world:
+        world.ask()
+        wait_for(world.builds, "the build")
+        world.put_build_in_place(OWN)
+        world.register(NAME, OWN, poolSize=0, memoryMB=128)
+        world.answer(DONE.format(world.build))
+        wait_for(lambda: "builder" not in world.daemons(), "the builder's end")
+        shown = [row for row in json.loads(world.ok("template", "list", "--json")) if row["names"] == [NAME]]
+        assert [(row["buildID"], row["memoryMB"]) for row in shown] == [(OWN, 128)], shown
+        assert not os.path.exists(world.note()) and os.listdir(f"{world.folder}/data/control/wanted") == []
+        with open(f"{world.folder}/data/log/builder.log") as log:
+            assert "it stays, and the build is not used" in log.read()
+
+
 def without_it_the_command_is_told(_):
     with build_world() as world:
         world.ok("down", *world.machine)
@@ -197,4 +213,4 @@ def without_it_the_command_is_told(_):
 
 
 TESTS = [a_template_is_built_when_it_is_first_asked_for, a_build_that_fails_says_why_and_is_tried_again_later,
-         a_builder_that_is_killed_is_started_again, without_it_the_command_is_told]
+         a_builder_that_is_killed_is_started_again, a_template_of_ones_own_is_not_replaced, without_it_the_command_is_told]

@@ -78,13 +78,17 @@ class World:
         for name in os.listdir(source):
             same = os.stat(target).st_dev == os.stat(source).st_dev
             (os.link if same else shutil.copy2)(f"{source}/{name}", f"{target}/{name}")
+        self.register("base", os.path.basename(source), poolSize=2)
+        return True
+
+    def register(self, name, build, **more):
+        """Names a build whose files are in place, past the command."""
         variables = json.loads(self.ok("env", "--json"))
-        body = {"name": "base", "buildId": os.path.basename(source), "public": True, "poolSize": 2}
+        body = {"name": name, "buildId": build, "public": True, **more}
         request = urllib.request.Request(variables["E2B_API_URL"] + "/v1/templates", json.dumps(body).encode(), method="POST",
                                          headers={"X-API-Key": variables["E2B_API_KEY"], "Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert answer.status == 201
-        return True
 
 
 class Terminal:

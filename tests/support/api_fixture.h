@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/api_world.h"
+#include "support/fake_vault.h"
 
 namespace atl::test {
 
@@ -28,6 +29,19 @@ class ApiFixture : public ::testing::Test {
     return out;
   }
   ApiWorld api_;
+};
+
+// With a gateway that the test plays.
+class GatewayApiFixture : public ApiFixture {
+ protected:
+  GatewayApiFixture() : gateway_(api_.world.io), tenant_(api_.world.identity->tenants().front()) {
+    api_.services.vault = gateway_.link();
+  }
+  // What it was asked last; empty: nothing.
+  std::string last() const { return gateway_.asked.empty() ? "" : gateway_.asked.back(); }
+
+  FakeVault gateway_;
+  const model::Tenant tenant_;
 };
 
 }  // namespace atl::test

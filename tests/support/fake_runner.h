@@ -54,6 +54,7 @@ class FakeRunner {
   std::string not_saved;          // why it does not go there
   model::HostFeatures features{};
   std::uint64_t memory_used = 10 << 20;
+  std::uint64_t disk_used = 3 << 20;
   std::map<model::Tier, std::string> obstacles;
   std::set<wire::Type> hold;         // such requests are carried out, but answered only by release_held()
   std::set<wire::Type> ignore;       // such requests are neither carried out nor answered
@@ -227,8 +228,8 @@ class FakeRunner {
   wire::SnapshotReply snapshot(const wire::Header& header, const wire::SnapshotRequest& request) {
     auto out = reply<wire::SnapshotReply>(header, wire::Type::kSnapshotReply);
     auto found = entries.find(request.sandbox.str());
-    bool meant = found != entries.end() &&
-                 (request.generation == 0 || request.generation == found->second.generation);
+    bool meant =
+        found != entries.end() && (request.generation == 0 || request.generation == found->second.generation);
     if (!meant) refuse(out.status, make_error(Code::kNotFound, "no such sandbox"));
     if (out.status.ok == 0) return out;
     copies[request.snapshot.str()] = request.sandbox.str();
@@ -313,6 +314,11 @@ class FakeRunner {
     return out;
   }
 
+  std::uint64_t kept_bytes(const Entry& entry) const {
+    if (!wire::on_disk(entry.rest)) return 0;
+    return disk_used + (entry.rest == wire::Rest::kSaved ? memory_used : 0);
+  }
+
   wire::PauseReply pause(const wire::Header& header, const wire::PauseRequest& request) {
     auto out = reply<wire::PauseReply>(header, wire::Type::kPauseReply);
     if (out.status.ok == 0) return out;
@@ -334,6 +340,7 @@ class FakeRunner {
       ++pauses;
     }
     out.rest = entry.rest;
+    out.kept_bytes = kept_bytes(entry);
     return out;
   }
 
@@ -371,6 +378,7 @@ class FakeRunner {
       item.generation = entry.generation;
       item.owner_epoch = entry.owner_epoch;
       item.rest = static_cast<std::uint8_t>(entry.rest);
+      item.kept_bytes = kept_bytes(entry);
       item.build.set(entry.build);
       item.slot = entry.slot;
       out.push_back(bytes_of(item));

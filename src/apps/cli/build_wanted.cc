@@ -2,7 +2,7 @@
 #include "apps/cli/build_wanted.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +17,6 @@ namespace {
 
 using model::BuildNote;
 
-constexpr unsigned kMaxBroken = 3;        // builds in a row that were killed before it is called a failure
 constexpr std::size_t kMaxReason = 1000;  // of a failure, in the note
 
 // The last of it, which has the error itself; no character is cut in two.
@@ -27,21 +26,38 @@ std::string end_of(const std::string& why) {
   return why.substr(at);
 }
 
+std::string notes_folder(const std::string& data_dir) {
+  return fmt::format("{}/templates/{}", data_dir, model::kNotesFolder);
+}
+
+Result<void> remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return success();
+  return Error::from_errno(errno, "remove " + path);
+}
+
+// Waits for it. Control may read it, to see whether it is held.
+Result<sys::Fd> take_lock(const std::string& path) {
+  TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644));
+  if (::fchmod(lock.get(), 0644) != 0) return Error::from_errno(errno, "open to readers " + path);
+  struct flock all{};
+  all.l_type = F_WRLCK;
+  while (::fcntl(lock.get(), F_OFD_SETLKW, &all) != 0) {
+    if (errno != EINTR) return Error::from_errno(errno, "lock " + path);
+  }
+  return lock;
+}
+
 class Builder {
  public:
   Builder(const BuildWantedOptions& options, Clock& clock)
       : options_(options),
         clock_(clock),
         wanted_dir_(fmt::format("{}/control/{}", options.data_dir, model::kWantedFolder)),
-        notes_dir_(fmt::format("{}/templates/{}", options.data_dir, model::kNotesFolder)) {}
+        notes_dir_(notes_folder(options.data_dir)) {}
 
   Result<void> run() {
     TRY_VOID(sys::ensure_directory(notes_dir_, 0755));
-    std::string path = notes_dir_ + "/.lock";
-    TRY(sys::Fd lock, sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-    while (::flock(lock.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) return Error::from_errno(errno, "lock " + path);
-    }
+    TRY(sys::Fd lock, take_lock(fmt::format("{}/{}", notes_dir_, model::kBuilderLock)));
     for (const std::string& name : options_.names) {
       if (is_asked_for(wanted_dir_, name)) TRY_VOID(options_.allowed ? serve(name) : take_away(name));
     }
@@ -63,25 +79,32 @@ class Builder {
   }
 
   Result<void> serve(const std::string& name) {
-    BuildNote before;
     auto text = sys::read_file(note_path(name));
-    auto parsed = text.ok() ? model::parse_build_note(*text) : Result<BuildNote>(text.error());
-    if (parsed.ok()) before = *parsed;
-    bool failed = before.state == BuildNote::State::kFailed;
-    // Control does not ask so soon; whoever does gets nothing for it.
-    if (failed && clock_.now() < before.not_before) return take_away(name);
-    if (!failed && before.tries >= kMaxBroken)
-      return give_up(name, before.tries, fmt::format("it was broken off {} times", before.tries));
-    return build(name, before.tries + 1);
+    auto before = text.ok() ? model::parse_build_note(*text) : Result<BuildNote>(text.error());
+    if (!before.ok()) return build(name, 1, 0);
+    if (before->state == BuildNote::State::kFailed) {
+      // Control does not ask so soon; whoever does gets nothing for it.
+      if (clock_.now() < before->not_before) return take_away(name);
+      return build(name, before->tries + 1, 0);
+    }
+    // The lock is ours, so whoever wrote this is dead.
+    unsigned broken = before->broken + 1;
+    log::warn("a template build was broken off",
+              {{"template", name}, {"try", before->tries}, {"percent", before->percent}});
+    if (broken < model::kMaxBrokenBuilds) return build(name, before->tries + 1, broken);
+    return give_up(name, before->tries,
+                   fmt::format("it was broken off {} times, the last time at {} % ({})", broken,
+                               before->percent, before->text));
   }
 
-  Result<void> build(const std::string& name, unsigned tries) {
+  Result<void> build(const std::string& name, unsigned tries, unsigned broken) {
     BuildNote note;
     note.text = "starting";
     note.since = clock_.now();
     note.tries = tries;
+    note.broken = broken;
     TRY_VOID(write(name, note));
-    log::info("template build begins", {{"template", name}, {"try", tries}});
+    log::info("template build begins", {{"template", name}, {"try", tries}, {"broken_off", broken}});
     auto built = options_.build(name, [&](int percent, const std::string& step) {
       if (percent == note.percent && step == note.text) return;
       note.percent = percent;
@@ -90,19 +113,24 @@ class Builder {
       if (auto told = write(name, note); !told.ok())
         log::warn("progress is not shown", {{"why", told.error().message()}});
     });
-    Result<void> entered = success();
-    if (built.ok()) entered = options_.enter(name, *built);
-    if (built.ok() && entered.ok()) {
+    if (!built.ok()) return give_up(name, tries, built.error());
+    auto entered = options_.enter(name, *built);
+    if (!entered.ok()) return give_up(name, tries, entered.error());
+    if (*entered == BuildWantedOptions::Entered::kNow)
       log::info("template is ready", {{"template", name}, {"build", built->build}});
-      // In this order: what asks for it goes last, so that a crash here is only a look more.
-      if (::unlink(note_path(name).c_str()) != 0 && errno != ENOENT)
-        log::warn("an old note stays", {{"template", name}});
-      return take_away(name);
-    }
-    const Error& error = built.ok() ? entered.error() : built.error();
-    return give_up(
-        name, tries,
-        error.hint().empty() ? error.message() : fmt::format("{} ({})", error.message(), error.hint()));
+    else
+      log::warn("there is a template of this name by now: it stays, and the build is not used",
+                {{"template", name}, {"build", built->build}});
+    // In this order: what asks for it goes last, so that a crash here is only a look more.
+    if (auto gone = remove_file(note_path(name)); !gone.ok())
+      log::warn("an old note stays", {{"template", name}, {"why", gone.error().message()}});
+    return take_away(name);
+  }
+
+  Result<void> give_up(const std::string& name, unsigned tries, const Error& error) {
+    bool hinted = !error.hint().empty();
+    return give_up(name, tries,
+                   hinted ? fmt::format("{} ({})", error.message(), error.hint()) : error.message());
   }
 
   Result<void> give_up(const std::string& name, unsigned tries, std::string why) {
@@ -126,6 +154,10 @@ class Builder {
 
 Result<void> build_wanted(const BuildWantedOptions& options, Clock& clock) {
   return Builder(options, clock).run();
+}
+
+Result<void> forget_build_note(const std::string& data_dir, const std::string& name) {
+  return remove_file(fmt::format("{}/{}", notes_folder(data_dir), name));
 }
 
 }  // namespace atl::cli

@@ -34,7 +34,7 @@ class BuildWanted : public testing::Test {
     };
     options_.enter = [this](const std::string&, const BuildResult& built) {
       entered_.push_back(built.build);
-      return Result<void>();
+      return BuildWantedOptions::Entered::kNow;
     };
   }
   ~BuildWanted() override { fs::remove_all(options_.data_dir); }
@@ -42,6 +42,22 @@ class BuildWanted : public testing::Test {
   std::string wanted(const std::string& name) const { return options_.data_dir + "/control/wanted/" + name; }
   void want(const std::string& name = "known") { std::ofstream(wanted(name)) << ""; }
   void run() { EXPECT_TRUE(build_wanted(options_, clock_).ok()); }
+  // Its build is killed in the middle.
+  void run_killed() {
+    pid_t child = ::fork();
+    if (child == 0) {
+      options_.build = [](const std::string&, const OnProgress& on_progress) -> Result<BuildResult> {
+        on_progress(45, "installing");
+        ::raise(SIGKILL);
+        return make_error(Code::kInternal, "not reached");
+      };
+      (void)build_wanted(options_, clock_).ok();
+      ::_exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
   Result<BuildNote> note() const {
     TRY(std::string text, sys::read_file(options_.data_dir + "/templates/.first-use/known"));
     return model::parse_build_note(text);
@@ -122,7 +138,7 @@ TEST_F(BuildWanted, AFailureIsTriedAgainOnlyAfterItsDelay) {
 }
 
 TEST_F(BuildWanted, OneThatControlIsNotToldOfIsAFailure) {
-  options_.enter = [](const std::string&, const BuildResult&) -> Result<void> {
+  options_.enter = [](const std::string&, const BuildResult&) -> Result<BuildWantedOptions::Entered> {
     return make_error(Code::kUnavailable, "control is away");
   };
   want();
@@ -130,30 +146,56 @@ TEST_F(BuildWanted, OneThatControlIsNotToldOfIsAFailure) {
   EXPECT_EQ(note()->text, "control is away");
 }
 
+TEST_F(BuildWanted, OneThatIsNotUsedIsNoFailure) {
+  options_.enter = [](const std::string&, const BuildResult&) -> Result<BuildWantedOptions::Entered> {
+    return BuildWantedOptions::Entered::kKept;
+  };
+  want();
+  run();
+  EXPECT_FALSE(note().ok());
+  EXPECT_FALSE(fs::exists(wanted("known")));
+}
+
 // What kills a build may kill each one: memory that is too small, for example.
 TEST_F(BuildWanted, OneThatIsKilledAgainAndAgainIsAFailure) {
   want();
-  for (int n = 0; n < 3; ++n) {
-    pid_t child = ::fork();
-    if (child == 0) {
-      options_.build = [](const std::string&, const OnProgress&) -> Result<BuildResult> {
-        ::raise(SIGKILL);
-        return make_error(Code::kInternal, "not reached");
-      };
-      (void)build_wanted(options_, clock_).ok();
-      ::_exit(1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+  for (unsigned n = 0; n < 3; ++n) {
+    run_killed();
     EXPECT_TRUE(fs::exists(wanted("known"))) << "it is still asked for";
-    EXPECT_EQ(note()->tries, static_cast<unsigned>(n + 1));
+    EXPECT_EQ(note()->tries, n + 1);
+    EXPECT_EQ(note()->broken, n);
   }
   run();
   EXPECT_EQ(builds_, 0);
   EXPECT_EQ(note()->state, BuildNote::State::kFailed);
-  EXPECT_THAT(note()->text, HasSubstr("broken off 3 times"));
+  EXPECT_EQ(note()->text, "it was broken off 3 times, the last time at 45 % (installing)");
   EXPECT_FALSE(fs::exists(wanted("known")));
+}
+
+TEST_F(BuildWanted, FailuresAreNotCountedAsBrokenOff) {
+  outcome_ = make_error(Code::kInternal, "no mirror");
+  for (unsigned failures = 1; failures <= 3; ++failures) {
+    want();
+    run();
+    clock_.advance(model::build_delay(failures));
+  }
+  ASSERT_EQ(note()->tries, 3u);
+  want();
+  run_killed();
+  EXPECT_EQ(note()->broken, 0u);
+  outcome_ = BuildResult{"b1", false, 0, 0};
+  run();
+  EXPECT_THAT(entered_, testing::ElementsAre("b1")) << "one that was killed once is tried again";
+}
+
+TEST_F(BuildWanted, WhatWasNotedOfOneThatIsBuiltByHandIsForgotten) {
+  outcome_ = make_error(Code::kInternal, "no mirror");
+  want();
+  run();
+  ASSERT_TRUE(note().ok());
+  EXPECT_TRUE(forget_build_note(options_.data_dir, "known").ok());
+  EXPECT_FALSE(note().ok());
+  EXPECT_TRUE(forget_build_note(options_.data_dir, "known").ok());
 }
 
 // The folder is control's: what is in it is hostile when control is.

@@ -25,18 +25,22 @@ constexpr Millis kTellAgain(1000);
 // A pool for a template that somebody has just asked for; each holds an interpreter in memory.
 constexpr std::uint32_t kReady = 1;
 
+using Entered = BuildWantedOptions::Entered;
+
 Task<Result<int>> enter_once(Session& session, Target target, Registration registration, std::string build) {
   CO_TRY(Url url, parse_url(target.api_url));
   auto api = std::make_shared<ApiClient>(session, target, url, url);
-  CO_TRY(bool changed, co_await register_build(api, std::move(registration), std::move(build)));
-  co_return changed ? 1 : 0;
+  CO_TRY_VOID(co_await register_build(api, std::move(registration), std::move(build)));
+  co_return 0;
 }
 
-Result<void> enter(const Config& config, const std::string& name, const BuildResult& built) {
+// Whoever has made a template of this name meanwhile keeps it: control decides that in one step.
+Result<Entered> enter(const Config& config, const std::string& name, const BuildResult& built) {
   Registration registration;
   registration.name = name;
-  registration.ready = std::min(config.ready_sandboxes, kReady);
-  registration.memory_mib = built.memory_mib;
+  registration.first_ready = std::min(config.ready_sandboxes, kReady);
+  registration.first_memory_mib = built.memory_mib;
+  registration.replace = false;
   Result<int> done = make_error(Code::kInternal, "not tried");
   for (unsigned n = 0; n < kTellTries; ++n) {
     if (n > 0) ::poll(nullptr, 0, static_cast<int>(kTellAgain.count()));
@@ -45,7 +49,9 @@ Result<void> enter(const Config& config, const std::string& name, const BuildRes
       return enter_once(session, *target, registration, built.build);
     })
                        : Result<int>(target.error());
-    if (done.ok()) return success();
+    if (done.ok()) return Entered::kNow;
+    if (done.error().word() == "template_exists") return Entered::kKept;
+    if (done.error().code() == Code::kInvalid || done.error().code() == Code::kConflict) break;
   }
   return std::move(done).error().context("the build is there, but control cannot be told of it");
 }

@@ -71,7 +71,10 @@ struct Map {
   std::size_t next = 0;     // not begun
   std::size_t printed = 0;  // all before are on our standard output
   std::size_t finished = 0;
-  std::size_t lost = 0;  // sandboxes
+  std::size_t lost = 0;     // sandboxes
+  std::size_t again = 0;    // runs that were tried again for that
+  std::size_t holding = 0;  // sandboxes that are ours now
+  std::size_t given_back = 0;
   int signal = 0;
   std::vector<ProcessStream*> running;  // told of the signal
   async::Event changed;
@@ -139,6 +142,28 @@ Task<Result<bool>> run_in(Map& map, Run& run, GuestClient& guest) {
   co_return ended;
 }
 
+bool is_full(const Error& error) { return error.word() == "quota" || error.word() == "capacity"; }
+
+// Where there is no room for as many as were asked for, the end of one makes room for the next.
+Task<Result<std::shared_ptr<GuestClient>>> create_when_there_is_room(Map& map) {
+  while (true) {
+    std::size_t before = map.given_back;
+    auto guest = co_await create_sandbox(map.api, map.create, map.options.user);
+    if (guest.ok()) ++map.holding;
+    bool none_ends = map.holding == 0 && map.given_back == before;
+    if (guest.ok() || !is_full(guest.error()) || none_ends) co_return guest;
+    while (map.given_back == before && map.signal == 0) co_await map.changed.wait();
+    if (map.signal != 0) co_return guest;
+  }
+}
+
+Task<> give_back(Map& map, std::string sandbox) {
+  (void)co_await kill_sandbox(map.api, std::move(sandbox));
+  --map.holding;
+  ++map.given_back;
+  map.changed.notify_all();
+}
+
 // One attempt. True when the run is over, false when another sandbox should try.
 Task<bool> attempt(Map& map, Run& run) {
   ++run.attempts;
@@ -146,14 +171,14 @@ Task<bool> attempt(Map& map, Run& run) {
   run.out.clear();
   run.err.clear();
   run.cut = false;
-  auto guest = co_await create_sandbox(map.api, map.create, map.options.user);
+  auto guest = co_await create_when_there_is_room(map);
   if (!guest.ok()) {
     run.failure = guest.error().message();
     co_return true;
   }
   Result<bool> ended = false;
   if (map.signal == 0) ended = co_await run_in(map, run, **guest);
-  (void)co_await kill_sandbox(map.api, (*guest)->sandbox());
+  co_await give_back(map, (*guest)->sandbox());
   if (!ended.ok()) {
     run.failure = ended.error().message();
     co_return true;
@@ -162,7 +187,9 @@ Task<bool> attempt(Map& map, Run& run) {
   if (map.signal != 0) co_return true;
   ++map.lost;
   run.failure = fmt::format("{} sandboxes were lost", run.attempts);
-  co_return run.attempts > map.options.retries;
+  bool over = run.attempts > map.options.retries;
+  if (!over) ++map.again;
+  co_return over;
 }
 
 // As text where it is some, as the command's other events have it.
@@ -185,6 +212,9 @@ void print_run(const Map& map, const Run& run) {
   }
   write_out(run.out);
   write_err(run.err);
+  if (run.cut)
+    print_note(fmt::format("{}: output behind the first {} MiB is missing", printable(run.input),
+                           kMaxOutput / kMiB));
   if (!run.failure.empty()) print_note(fmt::format("{}: {}", printable(run.input), printable(run.failure)));
 }
 
@@ -220,7 +250,8 @@ int summary(const Map& map) {
   for (const Run& run : map.runs) failed += run.done && (run.status != 0 || !run.failure.empty()) ? 1 : 0;
   if (map.signal != 0) return kExitSignalBase + map.signal;
   if (failed > 0) print_note(fmt::format("{} of {} runs failed", failed, map.runs.size()));
-  if (map.lost > 0) print_note(fmt::format("{} sandboxes were lost; their runs were tried again", map.lost));
+  if (map.lost > 0)
+    print_note(fmt::format("{} sandboxes were lost; {} times a run was tried again", map.lost, map.again));
   return failed == 0 ? kExitOk : kExitUnhealthy;
 }
 

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
+#include "apps/cli/build_wanted.h"
 #include "apps/cli/exit_codes.h"
 #include "apps/cli/isolation_rule.h"
 #include "apps/cli/machine.h"
@@ -25,7 +26,7 @@ struct Options {
   std::string name, from, user, workdir, memory, disk, cpus, idle_timeout;
   IsolationChange isolation;
   std::vector<std::string> env;
-  unsigned ready = 0;
+  std::optional<std::uint32_t> ready;
   bool fresh = false;
   bool quiet = false;
   MachineOptions machine;
@@ -91,7 +92,14 @@ Task<Result<int>> remove(Session& session, const Options& options, const Globals
 }
 
 Task<Result<int>> set(Session& session, const Options& options, const Globals& globals) {
-  CO_TRY(json::object change, change_json(options.isolation));
+  json::object change;
+  if (options.ready) change["poolSize"] = *options.ready;
+  put_isolation(change, options.isolation);
+  if (change.empty()) {
+    co_return make_error(Code::kInvalid, "say what to change")
+        .with_word("usage")
+        .with_hint("give --ready, --isolation or --min-isolation");
+  }
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   std::string path = "/v1/templates/" + http::percent_encode(options.name);
   json::value body = std::move(change);
@@ -99,8 +107,8 @@ Task<Result<int>> set(Session& session, const Options& options, const Globals& g
   if (globals.json)
     print_json(reply.body);
   else
-    write_out(
-        fmt::format("{}: isolation {}\n", printable(alias_of(reply.body)), printable(rule_text(reply.body))));
+    write_out(fmt::format("{}: isolation {}, {} kept ready\n", printable(alias_of(reply.body)),
+                          printable(rule_text(reply.body)), number_at(reply.body, "poolSize")));
   co_return kExitOk;
 }
 
@@ -112,8 +120,7 @@ Result<Registration> make_registration(const Options& options) {
   registration.ready = options.ready;
   registration.isolation = options.isolation;
   TRY(registration.environment, parse_env(options.env));
-  TRY(auto idle, parse_idle(options.idle_timeout));
-  registration.idle_timeout = idle.value_or(std::chrono::seconds(0));
+  TRY(registration.idle_timeout, parse_idle(options.idle_timeout));
   if (!options.memory.empty()) {
     TRY(std::uint64_t bytes, parse_size(options.memory));
     registration.memory_mib = bytes / kMiB;
@@ -178,9 +185,10 @@ Result<int> build(const Options& options, const Globals& globals) {
   TRY(BuildResult built,
       run_builder(builder_arguments(options, config), config.data_dir + "/log/template.log", on_progress));
   progress.clear();
-  if (registration.memory_mib == 0) registration.memory_mib = built.memory_mib;
+  registration.first_memory_mib = built.memory_mib;
   TRY(int changed,
       Session().run([&](Session& s) { return register_it(s, globals.instance, registration, built.build); }));
+  TRY_VOID(forget_build_note(config.data_dir, options.name));
   if (globals.json) {
     print_json(json::object({{"name", options.name},
                              {"build", built.build},
@@ -191,6 +199,10 @@ Result<int> build(const Options& options, const Globals& globals) {
         fmt::format("{} is build {} ({})\n", options.name, built.build, format_bytes(built.size_bytes)));
   }
   return kExitOk;
+}
+
+void add_ready(CLI::App& app, Options& options, const char* text) {
+  app.add_option("--ready", options.ready, text)->type_name("N");
 }
 
 void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options> options) {
@@ -218,7 +230,7 @@ void declare_build(Commands& commands, CLI::App& parent, std::shared_ptr<Options
   app.add_option("--memory", options->memory, "memory of a sandbox (default: 1G)")->type_name("SIZE");
   app.add_option("--disk", options->disk, "writable disk of a sandbox (default: 4G)")->type_name("SIZE");
   app.add_option("--cpus", options->cpus, "cores of a sandbox (default: 2)")->type_name("N");
-  app.add_option("--ready", options->ready, "sandboxes kept ready (default: 0)")->type_name("N");
+  add_ready(app, *options, "sandboxes kept ready (default: 0, or as many as before)");
   add_isolation_change(app, options->isolation);
   app.add_option("--idle-timeout", options->idle_timeout,
                  "pause its sandboxes after this time without work (default: off)")
@@ -241,13 +253,15 @@ void register_template(Commands& commands) {
   list_app.add_flag("-q,--quiet", options->quiet, "only names");
   declare_build(commands, app, options);
   CLI::App& set_app =
-      commands.add(&app, "set", "say which isolation its sandboxes get",
+      commands.add(&app, "set", "say which isolation its sandboxes get, and how many are kept ready",
                    "  # a default for those who ask for none, and what nobody gets less than\n"
-                   "  atoll template set tools --isolation medium --min-isolation container",
+                   "  atoll template set tools --isolation medium --min-isolation container\n"
+                   "  atoll template set tools --ready 4",
                    [options](const Globals& globals) -> Result<int> {
                      return Session().run([&](Session& s) { return set(s, *options, globals); });
                    });
   set_app.add_option("NAME", options->name, "its name or id")->required();
+  add_ready(set_app, *options, "sandboxes kept ready");
   add_isolation_change(set_app, options->isolation);
   CLI::App& remove_app =
       commands.add(&app, "remove", "forget a template; sandboxes that run go on",

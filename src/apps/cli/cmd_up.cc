@@ -56,7 +56,7 @@ Task<Result<int>> register_base(Session& session, const Target& target, Registra
   co_return changed ? 1 : 0;
 }
 
-Result<void> build_base(const Config& config, const Target& target) {
+Result<void> build_base(const Config& config, const Target& target, bool ready_is_asked) {
   Progress progress("building the template 'base'");
   int last_shown = -1;
   auto on_progress = [&](int percent, const std::string& text) {
@@ -75,7 +75,8 @@ Result<void> build_base(const Config& config, const Target& target) {
     tell(fmt::format("built the template 'base' in {} s ({} MiB)", seconds, built.size_bytes / kMiB));
   Registration registration;
   registration.name = "base";
-  registration.ready = config.ready_sandboxes;
+  registration.first_ready = config.ready_sandboxes;
+  if (ready_is_asked) registration.ready = config.ready_sandboxes;
   TRY(int changed, Session().run([&](Session& session) {
     return register_base(session, target, registration, built.build);
   }));
@@ -137,7 +138,7 @@ Result<int> finish(const Options& options, const Globals& globals, const Started
   TRY(Caller caller, find_caller());
   TRY_VOID(store_target(caller, config.instance, target, ca_pem));
   if (config.base_template && !options.no_base) {
-    auto built = build_base(config, target);
+    auto built = build_base(config, target, options.machine.ready >= 0);
     if (!built.ok()) {
       return std::move(built)
           .error()

@@ -71,6 +71,40 @@ void take_line(std::string_view line, const OnProgress& on_progress,
   }
 }
 
+// What control has of a template and of a build.
+struct Known {
+  bool same_name = false;
+  bool same_build = false;  // it is what the name points to
+};
+
+Known look_for(const json::value& answer, const std::string& name, const std::string& build) {
+  Known known;
+  const json::value* list = find_at(answer, "templates");
+  if (list == nullptr || !list->is_array()) return known;
+  for (const json::value& row : list->as_array()) {
+    const json::value* aliases = find_at(row, "aliases");
+    bool same_name = aliases != nullptr && aliases->is_array() && !aliases->as_array().empty() &&
+                     aliases->as_array().front() == json::value(name);
+    known.same_name = known.same_name || same_name;
+    known.same_build = known.same_build || (same_name && text_at(row, "buildID") == build);
+  }
+  return known;
+}
+
+json::object what_is_asked(const Registration& registration) {
+  json::object body;
+  if (registration.ready) body["poolSize"] = *registration.ready;
+  if (!registration.user.empty()) body["user"] = registration.user;
+  if (!registration.workdir.empty()) body["workdir"] = registration.workdir;
+  if (!registration.environment.empty()) body["envs"] = json::value_from(registration.environment);
+  if (registration.memory_mib > 0) body["memoryMB"] = registration.memory_mib;
+  if (registration.disk_mib > 0) body["diskMB"] = registration.disk_mib;
+  if (registration.idle_timeout) body["idleTimeout"] = registration.idle_timeout->count();
+  if (registration.cpu_millis > 0) body["cpuMillis"] = registration.cpu_millis;
+  put_isolation(body, registration.isolation);
+  return body;
+}
+
 }  // namespace
 
 Result<BuildResult> run_builder(const std::vector<std::string>& arguments, const std::string& log_path,
@@ -109,6 +143,9 @@ std::vector<std::string> build_lines(const json::value& answer) {
     else if (state == "failed")
       lines.push_back(fmt::format("{} could not be built: {}; who asks after {} has it tried again", name,
                                   text, printable(text_at(build, "notBefore"))));
+    else if (number_at(build, "brokenOff") > 0)
+      lines.push_back(fmt::format("{} is asked for; its build was broken off at {} % ({})", name,
+                                  number_at(build, "percent"), text));
     else
       lines.push_back(fmt::format("{} is asked for, and its build has not begun", name));
   }
@@ -118,27 +155,19 @@ std::vector<std::string> build_lines(const json::value& answer) {
 Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,
                                   std::string build) {
   CO_TRY(ApiReply known, co_await api->call("GET", "/v1/templates"));
-  const json::value* list = find_at(known.body, "templates");
-  if (list != nullptr && list->is_array()) {
-    for (const json::value& row : list->as_array()) {
-      const json::value* aliases = find_at(row, "aliases");
-      bool same_name = aliases != nullptr && aliases->is_array() && !aliases->as_array().empty() &&
-                       aliases->as_array().front() == json::value(registration.name);
-      if (same_name && text_at(row, "buildID") == build) co_return false;
-    }
-  }
-  json::object body{
-      {"name", registration.name}, {"buildId", build}, {"public", true}, {"poolSize", registration.ready}};
-  if (!registration.user.empty()) body["user"] = registration.user;
-  if (!registration.workdir.empty()) body["workdir"] = registration.workdir;
-  if (!registration.environment.empty()) body["envs"] = json::value_from(registration.environment);
-  if (registration.memory_mib > 0) body["memoryMB"] = registration.memory_mib;
-  if (registration.disk_mib > 0) body["diskMB"] = registration.disk_mib;
-  if (registration.idle_timeout.count() > 0) body["idleTimeout"] = registration.idle_timeout.count();
-  if (registration.cpu_millis > 0) body["cpuMillis"] = registration.cpu_millis;
-  put_isolation(body, registration.isolation);
+  Known here = look_for(known.body, registration.name, build);
+  json::object body = what_is_asked(registration);
+  bool nothing_asked = body.empty();
+  if (here.same_build && nothing_asked && registration.replace) co_return false;
+  if (!here.same_build && registration.memory_mib == 0 && registration.first_memory_mib > 0)
+    body["memoryMB"] = registration.first_memory_mib;
+  if (!here.same_build) body["public"] = true;
+  if (!here.same_name && !registration.ready) body["poolSize"] = registration.first_ready;
+  if (!registration.replace) body["replace"] = false;
+  body["name"] = registration.name;
+  body["buildId"] = build;
   json::value request = std::move(body);
-  CO_TRY(ApiReply made, co_await api->call("POST", "/v1/templates", std::move(request)));
+  CO_TRY_VOID(co_await api->call("POST", "/v1/templates", std::move(request)));
   co_return true;
 }
 

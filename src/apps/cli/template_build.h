@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,16 @@ struct Registration {
   std::string user, workdir;  // empty: control's defaults
   std::map<std::string, std::string> environment;
   std::uint64_t memory_mib = 0, disk_mib = 0, cpu_millis = 0;  // 0: control's defaults
-  std::uint32_t ready = 0;
+  std::optional<std::uint32_t> ready;
   IsolationChange isolation;
-  std::chrono::seconds idle_timeout{0};  // 0: none
+  std::optional<std::chrono::seconds> idle_timeout;
+  // Where nothing is asked for: of a build, and of a template, that is new.
+  std::uint64_t first_memory_mib = 0;
+  std::uint32_t first_ready = 0;
+  bool replace = true;  // a template of this name; else it is kConflict, `template_exists`
 };
-// Points `name` to `build`, unless it does so already. True when something changed.
+// Points `name` to `build`. True when something changed. kConflict, `build_registered`, when it is registered
+// with other things than are asked for here.
 Task<Result<bool>> register_build(std::shared_ptr<ApiClient> api, Registration registration,
                                   std::string build);
 

@@ -72,6 +72,7 @@ JupyterKernel::JupyterKernel(Host& host, KernelSpec spec, std::string name)
 JupyterKernel::~JupyterKernel() {
   for (int socket = jupyter::kShell; socket <= jupyter::kHeartbeat; ++socket)
     ::unlink(fmt::format("{}-{}", prefix_, socket).c_str());
+  ::unlink(fmt::format("{}-{}-children", prefix_, jupyter::kIopub).c_str());  // atoll_kernel.py
   ::unlink((prefix_ + ".json").c_str());
 }
 

@@ -24,6 +24,12 @@ test('python: magic, top-level await, indented code, other programs', async () =
   assert.deepEqual([programs.logs.stdout.join(''), programs.logs.stderr.join('')], ['out\n', 'err\n']);
 });
 
+test('python: the output of forked children', async () => {
+  // It comes by a socket of its own, beside that of the code, which does not wait for it.
+  const code = 'import os, sys, time\nif os.fork() == 0:\n    sys.stdout.write("child\\n"); os._exit(0)\nos.wait(); time.sleep(1)';
+  assert.equal((await runIn('python')(code)).logs.stdout.join(''), 'child\n');
+});
+
 test('javascript: declarations live on, await, imports, require', async () => {
   const run = runIn('javascript');
   await run('const a = 1; let { b, c: [d] } = { b: 2, c: [3] }; function f(x) { return x + a } class K { m() { return 4 } }');
@@ -78,4 +84,14 @@ test('java', async () => {
   const failed = await sandbox.runCode('throw new IllegalStateException("no")', { language: 'java' });
   assert.deepEqual([failed.error.name, failed.error.value], ['java.lang.IllegalStateException', 'no']);
   assert.equal((await sandbox.runCode('int y = "a";', { language: 'java' })).error.name, 'CompileError');
+});
+
+// A port of a kernel could be reached by every program in the sandbox, whoever its user is, and from outside.
+test('no kernel listens on a port', async () => {
+  for (const language of ['python', 'javascript', 'typescript', 'r', 'java']) await sandbox.runCode('1', { language });
+  // Of each line of a connection its own address and its state; 0A listens (proc(5), net/tcp).
+  const listening = await runIn('bash')('while read -r _ own _ state _; do [ "$state" = 0A ] && echo $((16#${own##*:})); done < <(cat /proc/net/tcp{,6}); true');
+  const ports = listening.logs.stdout.join('').split('\n').filter(Boolean).map(Number);
+  assert.deepEqual(ports.filter((port) => port !== 49983 && port !== 49999), []);
+  assert.ok(ports.includes(49999), 'the list is one');
 });

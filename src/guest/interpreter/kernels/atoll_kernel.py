@@ -7,6 +7,7 @@
 - A request brings the environment that it runs with. Another name of the sandbox in it means that this is a copy.
 - An interrupt ends the code, always and only the code (atoll_interrupts).
 - Tables and charts are also handed over as data (atoll_results).
+- It listens nowhere but in the folder of its sockets.
 """
 import asyncio
 import codecs
@@ -23,9 +24,10 @@ import time
 
 import zmq
 from tornado.ioloop import IOLoop
-from ipykernel.iostream import OutStream
+from zmq.eventloop.zmqstream import ZMQStream
+from ipykernel import kernelapp
+from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.ipkernel import IPythonKernel
-from ipykernel.kernelapp import IPKernelApp
 
 import atoll_interrupts
 import atoll_results
@@ -34,6 +36,7 @@ PIECE = 1 << 20  # characters in one message, and about as many that wait to be 
 QUEUED_MESSAGES = 64  # in the socket; and in the queue before it
 NO_DROP = 69  # ZMQ_XPUB_NODROP: wait in place of dropping messages
 SETTLE_LIMIT_S = 1.0
+CHILD_LINGER_MS = 3000  # for a forked child's output to be taken
 SANDBOX = "E2B_SANDBOX_ID"  # the variable that names the sandbox
 
 
@@ -109,6 +112,34 @@ class Stream(OutStream):
             raise KeyboardInterrupt
 
 
+class Publisher(IOPubThread):
+    """Sends the output, in a thread of its own."""
+
+    def _setup_pipe_in(self):
+        """Takes the output of forked children; IPython's kernel would listen on a port, which everybody can reach."""
+        self._pipe_uuid = os.urandom(16)
+        self._pipe_address = self.socket.getsockopt_string(zmq.LAST_ENDPOINT) + "-children"
+        pipe = self.socket.context.socket(zmq.PULL)
+        pipe.linger = 0
+        pipe.bind(self._pipe_address)
+        self._pipe_in = ZMQStream(pipe, self.io_loop)
+        self._pipe_in.on_recv(self._handle_pipe_msg)
+
+    def _setup_pipe_out(self):
+        context = zmq.Context()  # that of the parent does not outlive a fork
+        pipe = context.socket(zmq.PUSH)
+        pipe.linger = CHILD_LINGER_MS
+        pipe.connect(self._pipe_address)
+        return context, pipe
+
+    def schedule(self, event):
+        while len(self._events) > QUEUED_MESSAGES and self.thread.is_alive():
+            if threading.current_thread() is self.thread or not self._is_master_process():
+                break
+            time.sleep(0.002)
+        super().schedule(event)
+
+
 def draw_anew():
     """A copy of a sandbox must not go on with the random numbers of the other one."""
     random.seed()
@@ -168,7 +199,7 @@ class Kernel(IPythonKernel):
             return {"status": "error", "execution_count": self.execution_count, **content}
 
 
-class App(IPKernelApp):
+class App(kernelapp.IPKernelApp):
     """The kernel's process."""
 
     def _bind_socket(self, s, port):
@@ -178,18 +209,8 @@ class App(IPKernelApp):
         return super()._bind_socket(s, port)
 
     def init_iopub(self, context):
+        kernelapp.IOPubThread = Publisher
         super().init_iopub(context)
-        thread = self.iopub_thread
-        schedule = thread.schedule
-
-        def bounded(event):
-            while len(thread._events) > QUEUED_MESSAGES and thread.thread.is_alive():
-                if threading.current_thread() is thread.thread or os.getpid() != thread._master_pid:
-                    break
-                time.sleep(0.002)
-            schedule(event)
-
-        thread.schedule = bounded
 
     def init_signal(self):
         """The kernel has its own handler (atoll_interrupts). This one is for the time before."""
