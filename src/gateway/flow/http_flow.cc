@@ -152,7 +152,8 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
 }
 
 Task<Result<HeldBody>> HttpFlow::hold(Running& run, std::size_t most) {
-  return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most);
+  return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most,
+                   memory_of(parts_, *run.in.sandbox));
 }
 
 policy::RequestFacts HttpFlow::facts_of(const Running& run) const {
@@ -334,7 +335,9 @@ Task<> HttpFlow::forward(Running& run) {
   }
   run.upstream = std::move(*started);
   run.in.note_peer(run.upstream->peer());
-  co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.unsendable) ||
+  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
+  co_await (answer(run) ||
+            send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
             watch_client(run.exchange, *run.upstream, run.answered));
   if (run.switching) co_await switch_protocol(run);
 }
@@ -366,7 +369,7 @@ Task<> HttpFlow::answer(Running& run) {
   if (rules.body_changes)
     co_await answer_searched(run, std::move(back->head), coding, rules, incidents);
   else if (co_await send_head(run, std::move(back->head)))
-    run.answered = co_await send_answer(*run.upstream, run.exchange);
+    run.answered = co_await send_answer(*run.upstream, run.exchange, memory_of(parts_, *run.in.sandbox));
   tell_incidents(run, incidents);
 }
 
@@ -386,7 +389,7 @@ Task<bool> HttpFlow::send_head(Running& run, http::ResponseHead head) {
 
 Task<> HttpFlow::answer_searched(Running& run, http::ResponseHead head, std::string coding,
                                  const AnswerRules& rules, std::size_t& incidents) {
-  auto body = AnswerBody::make(*run.upstream, coding, rules.patterns);
+  auto body = AnswerBody::make(*run.upstream, coding, rules.patterns, memory_of(parts_, *run.in.sandbox));
   if (!body) {
     run.upstream->close();
     co_await refuse(run, body.error());
@@ -427,11 +430,12 @@ Task<> HttpFlow::switch_protocol(Running& run) {
   run.in.note_peer(*server);
   run.raw_client = client->get();
   run.raw_server = server.get();
+  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
   if (!run.injection.patterns) {
-    co_await net::relay(**client, *server);
+    co_await net::relay(**client, *server, memory);
   } else {
     std::size_t incidents = 0;
-    co_await relay_websocket(**client, *server, run.injection.patterns, incidents);
+    co_await relay_websocket(**client, *server, run.injection.patterns, memory, incidents);
     tell_incidents(run, incidents);
   }
   run.raw_client = run.raw_server = nullptr;

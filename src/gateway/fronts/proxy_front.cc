@@ -105,8 +105,8 @@ class ProxyFlow {
 }  // namespace
 
 Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label) {
+  http::ServerLimits limits = server_limits(parts, *sandbox);
   ProxyFlow flow(parts, std::move(sandbox), std::move(label));
-  http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
   co_await http::serve_connection(std::move(client), plain, limits, handler);
