@@ -70,7 +70,7 @@ class Daemon {
   std::unique_ptr<gateway::token::Tokens> tokens_;
   gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
-  gateway::Rates rates_{system_clock()};
+  std::unique_ptr<gateway::Rates> rates_;
   std::unique_ptr<gateway::Approvals> approvals_;
   std::unique_ptr<gateway::ApprovalsApi> approvals_api_;
   std::unique_ptr<gateway::Parts> parts_;

@@ -132,7 +132,8 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
     co_await refuse(run.exchange, 403, std::move(refusal));
     co_return;
   }
-  if (auto late = parts_.rates.take(run.in.sandbox->id, decision->rates)) {
+  auto late = co_await parts_.rates.take(run.in.sandbox->id, decision->rates);
+  if (late) {
     policy::Refusal refusal = rate_refusal(*late);
     parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
     HttpRefusal answer = http_refusal(429, refusal, late->wait);
