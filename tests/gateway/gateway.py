@@ -8,6 +8,7 @@ In other tiers than `container` it makes a part of the checks. The word "matrix"
 Needs root. Everything happens in network and mount namespaces of its own. The last line is "N passed, N failed, N skipped".
 """
 import argparse
+import datetime
 import json
 import os
 import sys
@@ -400,6 +401,31 @@ def paused_sandbox_sends_nothing_and_goes_on(stage):
         mark = stage.outside.mark()
         stage.api.expect((200, 201), "POST", f"/sandboxes/{sandbox.id}/resume", {"timeout": 900})
         stage.until(lambda: stage.outside.since(mark, "http"), "a request after the resume")
+    finally:
+        sandbox.kill()
+
+
+@check
+def a_request_that_waits_keeps_its_sandbox_awake(stage):
+    sandbox = stage.api.create(timeout_s=900, idleTimeout=2)
+    try:
+        # Left behind, so that only its request is work; the answer stops in its middle.
+        sandbox.run(
+            "setsid sh -c 'echo $$ >/tmp/curl; exec curl -sN http://allowed.example.com/held' >/tmp/half 2>&1 </dev/null & true"
+        )
+
+        def activity():
+            return stage.api.expect((200,), "GET", f"/sandboxes/{sandbox.id}").json()["activity"]
+
+        def waits_for_longer_than_its_idle_time():
+            now = activity()
+            since = datetime.datetime.fromisoformat(now["since"].replace("Z", "+00:00"))
+            return now["because"] == "egress" and datetime.datetime.now(datetime.timezone.utc) - since > datetime.timedelta(seconds=5)
+
+        stage.until(waits_for_longer_than_its_idle_time, "the request as a reason, for five seconds")
+        expect(activity()["detail"] == "1 under way", activity())
+        sandbox.run("kill $(cat /tmp/curl)")
+        stage.until(lambda: activity()["because"] == "idle", "the sleep")
     finally:
         sandbox.kill()
 

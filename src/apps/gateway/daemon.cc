@@ -53,7 +53,15 @@ Daemon::Daemon(Options options)
           [this](gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over) {
             return describe(std::move(sandbox), hand_over);
           },
-          [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
+          [this](std::uint64_t have) { return news_json(events_.after(have)); },
+          [this](const std::string& sandbox) { return work_of(sandbox); }) {}
+
+boost::json::object Daemon::work_of(const std::string& sandbox) const {
+  auto quiet = std::chrono::duration_cast<Millis>(flows_.quiet(sandbox)).count();
+  return {{"requests", flows_.requests(sandbox)},
+          {"approvals", approvals_->pending(sandbox)},
+          {"quietMs", quiet}};
+}
 
 Result<gateway::WayOut> Daemon::way_out(const gateway::Sandbox& sandbox) const {
   auto above = rules_->above(sandbox.tenant, sandbox.template_id);
