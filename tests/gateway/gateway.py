@@ -309,7 +309,11 @@ def hostile_requests_have_one_meaning_or_none(stage):
     sandbox, mark = stage.sandbox("hostile", denyOut=[ALL], allowOut=[hostile.ALLOWED, hostile.BROKERED]), stage.outside.mark()
     with open(hostile.__file__, "rb") as file:
         sandbox.write("/tmp/hostile.py", file.read())
-    outcome = sandbox.run(["/usr/bin/python3", "/tmp/hostile.py", json.dumps({"run": "a1b2c3"})], timeout=120)
+    for name, url in hostile.SERVICES.values():
+        stage.api.expect((201,), "POST", "/v1/services", {"name": name, "url": url})
+    outcome = sandbox.run(["/usr/bin/python3", "/tmp/hostile.py", json.dumps({"run": "a1b2c3"})], timeout=180)
+    for name, _ in hostile.SERVICES.values():
+        stage.api.call("DELETE", "/v1/services/" + name)
     results = [json.loads(line) for line in outcome.stdout.splitlines()]
     stage.curl(sandbox, "http://allowed.example.com/last")
     stage.until(lambda: any(one["path"] == "/last" for one in stage.outside.since(mark, "http")), "the last request")
