@@ -41,7 +41,7 @@ Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
   if (!origin_.proxy) claims.dialled = in_.dialled;
   if (origin_.sni) claims.sni = *origin_.sni;
   if (!request.authority.empty()) claims.host = request.authority;
-  claims.default_port = origin_.secure ? kHttpsPort : kHttpPort;
+  claims.default_port = usual_port(origin_.secure);
   Inbound in = in_;
   TRY(in.dialled, agree(claims));
   in.sandbox = parts_.registry.find(in_.sandbox->id);
