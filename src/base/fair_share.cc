@@ -4,18 +4,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace atl {
 
-bool FairShare::grant(State& state, const std::string& user, std::size_t amount) {
+std::size_t FairShare::room(const State& state, const std::string& user) {
   auto known = state.held.find(user);
   std::size_t held = known == state.held.end() ? 0 : known->second;
   std::size_t free = state.all - state.used;
-  if (amount > free) return false;
-  // Both sides are below `all`, so nothing overflows.
-  std::size_t most = std::min(state.most_of_one, free - amount);
-  if (held > most || amount > most - held) return false;
+  if (held >= state.most_of_one || held >= free) return 0;
+  // What is left free afterwards is no less than what the user holds then.
+  return std::min(state.most_of_one - held, (free - held) / 2);
+}
+
+bool FairShare::grant(State& state, const std::string& user, std::size_t amount) {
+  if (amount > room(state, user)) return false;
+  if (amount == 0) return true;
   state.used += amount;
-  state.held[user] = held + amount;
+  state.held[user] += amount;
   return true;
 }
 
@@ -39,13 +45,18 @@ bool FairShare::Part::grow(std::size_t amount) {
   return true;
 }
 
-void FairShare::Part::give_back() {
-  if (!state_) return;
-  state_->used -= amount_;
+void FairShare::Part::shrink(std::size_t amount) {
+  CHECK(amount <= amount_, "give {} of {} back", amount, amount_);
+  if (amount == 0) return;
+  amount_ -= amount;
+  state_->used -= amount;
   auto held = state_->held.find(user_);
-  if (held == state_->held.end()) return;
-  held->second -= amount_;
+  held->second -= amount;
   if (held->second == 0) state_->held.erase(held);
+}
+
+void FairShare::Part::give_back() {
+  if (state_) shrink(amount_);
 }
 
 }  // namespace atl

@@ -22,6 +22,9 @@ class FairShare {
 
   // What one user holds; given back when it goes. It may outlive the FairShare.
   class Part;
+  // One who takes parts, for code that need not know of whom else there is.
+  class User;
+  User of(std::string user) const;
   // nullopt when it is more than `user` may have now.
   std::optional<Part> take(std::string user, std::size_t amount);
   // What all hold together.
@@ -34,7 +37,8 @@ class FairShare {
     std::size_t used;
     std::unordered_map<std::string, std::size_t> held;
   };
-  // Takes it from what is free, where the rule lets `user` have it.
+  // How much more `user` may have now.
+  static std::size_t room(const State& state, const std::string& user);
   static bool grant(State& state, const std::string& user, std::size_t amount);
 
   std::shared_ptr<State> state_;
@@ -49,6 +53,10 @@ class FairShare::Part {
 
   // Takes more; false, and nothing is taken, when that is too much.
   bool grow(std::size_t amount);
+  // The most that grow() would take now.
+  std::size_t room() const { return FairShare::room(*state_, user_); }
+  // Gives some of it back, `amount()` at most.
+  void shrink(std::size_t amount);
   // What it holds now.
   std::size_t amount() const { return amount_; }
 
@@ -62,5 +70,21 @@ class FairShare::Part {
   std::string user_;
   std::size_t amount_;
 };
+
+// May be copied, and may outlive the FairShare.
+class FairShare::User {
+ public:
+  // A part that holds nothing yet.
+  Part open() const { return Part(state_, name_, 0); }
+
+ private:
+  friend class FairShare;
+  User(std::shared_ptr<State> state, std::string name) : state_(std::move(state)), name_(std::move(name)) {}
+
+  std::shared_ptr<State> state_;
+  std::string name_;
+};
+
+inline FairShare::User FairShare::of(std::string user) const { return User(state_, std::move(user)); }
 
 }  // namespace atl

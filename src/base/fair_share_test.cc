@@ -52,6 +52,23 @@ TEST(FairShare, WhatGoesIsGivenBackOnce) {
   EXPECT_TRUE(share.take("a", 5));
 }
 
+TEST(FairShare, TellsWhatItWouldGive) {
+  FairShare share(100, 30);
+  FairShare::Part mine = share.of("a").open();
+  EXPECT_EQ(mine.room(), 30u);
+  ASSERT_TRUE(mine.grow(mine.room()));
+  EXPECT_EQ(mine.room(), 0u);
+  EXPECT_TRUE(mine.grow(0));
+  FairShare::Part other = share.of("b").open();
+  auto third = share.take("c", 23);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(other.room(), 23u);  // and as much is left for the next one
+  mine.shrink(10);
+  EXPECT_EQ(mine.amount(), 20u);
+  EXPECT_EQ(mine.room(), 10u);
+  EXPECT_EQ(share.used(), 43u);
+}
+
 TEST(FairShare, APartMayOutliveIt) {
   std::optional<FairShare::Part> part;
   {

@@ -19,7 +19,8 @@ enum class Work : std::uint8_t {
   kRequest,  // a client's request or stream is under way
   kProcess,  // a process that was started through the API runs
   kCpu,      // it uses the processor
-  kUnknown,  // its guest daemon does not say, so it may have some
+  kEgress,   // a request of its own is under way, or waits for a person
+  kUnknown,  // its guest daemon or the gateway does not say, so it may have some
 };
 
 class Activity {
@@ -68,6 +69,8 @@ class Activity {
     detail_.clear();
     since_ = clock_.now();
   }
+  // It had some work so long ago.
+  void saw_past(Millis ago) { last_ = std::max(last_, clock_.steady_now() - ago); }
   // What an earlier control has written down.
   void restore(Steady::time_point last) { last_ = std::min(last, clock_.steady_now()); }
 
@@ -95,7 +98,8 @@ class Activity {
 // Why a sandbox is awake or asleep, and since when.
 struct Wakefulness {
   bool awake = true;
-  // Awake: request, process, cpu, unknown, recent, no_idle_timeout, changing. Asleep: idle, asked, deadline.
+  // Awake: request, process, cpu, egress, unknown, recent, no_idle_timeout, changing. Asleep: idle, asked,
+  // deadline.
   std::string because;
   std::string detail;  // for people, may be empty
   WallTime since;

@@ -70,7 +70,12 @@ EgressAnswer read_answer(const std::string& body) {
   out.authority_hash = text("/authority/hash");
   out.authority_root = text("/authority/root");
   out.token = Secret(text("/token"));
-  if (value.is_object()) out.under_way = number_of(value.get_object(), "underWay");
+  if (value.is_object()) {
+    out.under_way = number_of(value.get_object(), "underWay");
+    out.work.requests = number_of(value.get_object(), "requests");
+    out.work.approvals = number_of(value.get_object(), "approvals");
+    out.work.quiet = Millis(number_of(value.get_object(), "quietMs"));
+  }
   const json::value* variables = value.find_pointer("/environment", error);
   for (const auto& [name, one] :
        variables && variables->is_object() ? variables->get_object() : json::object()) {
@@ -171,15 +176,31 @@ void EgressLink::gone(std::string sandbox, std::uint64_t generation) {
 
 Task<Result<EgressAnswer>> EgressLink::make_known(EgressFacts facts) {
   if (!connect_) co_return EgressAnswer{};
-  auto ask = std::make_shared<Ask>();
-  enqueue(put(facts, ask));
+  std::string sandbox = facts.sandbox;
+  co_return co_await hear(put(facts, std::make_shared<Ask>()), std::move(sandbox));
+}
+
+Task<Result<EgressWork>> EgressLink::work_of(std::string sandbox) {
+  if (!connect_) co_return EgressWork{.quiet = Millis::max()};
+  Message question;
+  question.method = "GET";
+  question.target = "/v1/sandboxes/" + sandbox + "/work";
+  question.ask = std::make_shared<Ask>();
+  CO_TRY(EgressAnswer told, co_await hear(std::move(question), std::move(sandbox)));
+  co_return told.work;
+}
+
+// Says it, and waits for the answer.
+Task<Result<EgressAnswer>> EgressLink::hear(Message message, std::string sandbox) {
+  std::shared_ptr<Ask> ask = message.ask;
+  enqueue(std::move(message));
   auto until = Steady::now() + kPatience;
   while (!ask->answer && !stopping_ && Steady::now() < until) co_await progress_.wait_until(until);
   if (ask->answer) co_return std::move(*ask->answer);
   ask->over = true;
   if (!listening_)
     std::erase_if(queue_, [](const Message& message) { return message.ask && message.ask->over; });
-  co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", facts.sandbox)
+  co_return make_error(Code::kUnavailable, "the gateway does not know sandbox {} yet", sandbox)
       .with_word("gateway_unavailable")
       .with_hint("look at the state of atoll-gateway: atoll status");
 }

@@ -58,6 +58,8 @@ class EgressLink {
   // gateway_unavailable, when it has not heard within two seconds: nothing of the sandbox gets out until it
   // has.
   Task<Result<EgressAnswer>> make_known(EgressFacts facts);
+  // What the sandbox has under way out there: nothing without a gateway; kUnavailable as above.
+  Task<Result<EgressWork>> work_of(std::string sandbox);
 
  private:
   // Somebody who waits for what the gateway says.
@@ -78,6 +80,7 @@ class EgressLink {
   Task<Result<std::string>> say(Message message);
   Task<Result<void>> ask_news();
   static Message put(const EgressFacts& facts, std::shared_ptr<Ask> ask);
+  Task<Result<EgressAnswer>> hear(Message message, std::string sandbox);
   void enqueue(Message message);
 
   http::Connector connect_;

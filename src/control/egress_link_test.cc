@@ -44,6 +44,7 @@ class EgressLinkTest : public testing::Test {
     std::string text;
     if (exchange.request().target.starts_with("/v1/alive")) text = std::exchange(news_text, "{}");
     if (exchange.request().method == "PUT") text = put_text;
+    if (exchange.request().method == "GET") text = R"({"requests":3,"approvals":1,"quietMs":250})";
     (void)co_await exchange.respond(head, std::move(text));
   }
   Task<Result<void>> store(std::vector<model::Event> events) {
@@ -178,6 +179,18 @@ TEST_F(EgressLinkTest, AsksForWhatAGuestIsGivenAndPassesItOn) {
   EXPECT_EQ(told->token.reveal(), "atoll_st_x");
   EXPECT_EQ(told->environment, (model::StringMap{{"A", "b"}}));
   EXPECT_EQ(told->under_way, 2u);
+}
+
+TEST_F(EgressLinkTest, AsksWhatIsUnderWay) {
+  link.start();
+  std::optional<Result<EgressWork>> work;
+  auto ask = [&]() -> Task<> { work = co_await link.work_of("a"); };
+  run(ask());
+  ASSERT_TRUE(work && work->ok());
+  EXPECT_THAT(news().back(), StartsWith("GET /v1/sandboxes/a/work"));
+  EXPECT_EQ((*work)->requests, 3u);
+  EXPECT_EQ((*work)->approvals, 1u);
+  EXPECT_EQ((*work)->quiet, Millis(250));
 }
 
 TEST_F(EgressLinkTest, SaysSoWhenThereIsNoGateway) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sleep for want of work. A round looks at each sandbox that may sleep: requests are counted where they pass,
-// CPU time comes from the runner, many sandboxes in one message, and the guest daemon is asked about
-// processes only when all else is quiet. Who has been quiet for its idle time is paused.
+// CPU time comes from the runner, many sandboxes in one message, and the gateway and the guest daemon are
+// asked about requests and processes only when all else is quiet. Who has been quiet for its idle time is
+// paused.
 #include <algorithm>
 
 #include "control/service_impl.h"
@@ -27,6 +28,7 @@ std::string_view word_of(Work work) {
     case Work::kRequest: return "request";
     case Work::kProcess: return "process";
     case Work::kCpu: return "cpu";
+    case Work::kEgress: return "egress";
     case Work::kUnknown: return "unknown";
     default: return "recent";
   }
@@ -37,6 +39,24 @@ std::string detail_of(const GuestActivity& told) {
   if (!told.command.empty()) detail += ": " + told.command;
   if (told.processes > 1) detail += fmt::format(" (and {} more)", told.processes - 1);
   return detail;
+}
+
+std::string detail_of(const EgressWork& work) {
+  std::string detail;
+  if (work.requests > 0) detail = fmt::format("{} under way", work.requests);
+  if (work.approvals == 0) return detail;
+  return fmt::format("{}{}{} waiting for a person", detail, detail.empty() ? "" : ", ", work.approvals);
+}
+
+// What the gateway has said. False when there is work.
+bool take_told(Activity& activity, const EgressWork& work) {
+  if (work.requests + work.approvals > 0) {
+    activity.saw(Work::kEgress, std::string(), detail_of(work));
+    return false;
+  }
+  if (activity.work() == Work::kEgress) activity.saw_none();
+  if (work.quiet < activity.quiet()) activity.saw_past(work.quiet);
+  return true;
 }
 
 // What the guest daemon has said.
@@ -115,7 +135,8 @@ void SandboxService::look_at(const LivePtr& live) {
   if (!may_sleep(*live) || live->asking || live->copying || live->activity->requests() > 0) return;
   Millis idle = live->row.lifecycle.idle_timeout;
   bool due = live->activity->quiet() >= idle && live->usage && live->usage->known;
-  bool told = live->activity->work() == Work::kProcess || live->activity->work() == Work::kUnknown;
+  Work work = live->activity->work();
+  bool told = work == Work::kProcess || work == Work::kEgress || work == Work::kUnknown;
   bool stale = told && live->activity->quiet() >= std::min(idle, kAskAgain);
   if (!due && !stale) return;
   live->asking = true;  // from now on, not only when the task has begun
@@ -137,12 +158,24 @@ Task<> SandboxService::ask_then_sleep(LivePtr live) {
   stopped_.notify_all();
 }
 
-// Asks the guest daemon what it does. True when there is no work and has been none for the idle time.
+// Asks the gateway what is under way there. True when that is nothing.
+Task<bool> SandboxService::ask_gateway(LivePtr live) {
+  auto told = co_await egress_.work_of(live->row.id);
+  if (!may_sleep(*live)) co_return false;
+  if (told.ok()) co_return take_told(*live->activity, *told);
+  live->activity->saw(Work::kUnknown, "gateway", told.error().message());
+  co_return false;
+}
+
+// Asks the gateway, then the guest daemon what it does. True when there is no work and has been none for the
+// idle time.
 Task<bool> SandboxService::ask(LivePtr live) {
   live->asked_at = clock_.steady_now();
   auto pass = co_await asks_.enter(live->row.tenant);
   if (!may_sleep(*live)) co_return false;  // its slot may be another's by now
   std::uint64_t begun = live->activity->begun();
+  bool nothing_out_there = co_await ask_gateway(live);
+  if (!nothing_out_there) co_return false;
   auto told = co_await live->guest->activity();
   live->guest->close();
   if (!may_sleep(*live) || live->copying || live->activity->begun() != begun) co_return false;

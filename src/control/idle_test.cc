@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "http/server.h"
+#include "net/tcp.h"
 #include "support/control_world.h"
 
 namespace atl::control {
@@ -20,7 +22,7 @@ constexpr Millis kIdle = 300s;
 
 class IdleTest : public testing::Test {
  protected:
-  IdleTest() {
+  explicit IdleTest(ServiceOptions options = {}) : world_(std::move(options)) {
     world_.add_template("base", test::kBuild, 0);
     world_.connect();
   }
@@ -308,6 +310,95 @@ TEST_F(IdleTest, TheTimeIsCountedFromTheEndOfTheLastProcess) {
   pass(kIdle - 100s - 10s);
   EXPECT_EQ(state(id), State::kRunning);
   pass(15s);
+  EXPECT_EQ(state(id), State::kPaused);
+}
+
+// A gateway that says what it was told to say of the work of every sandbox.
+struct FakeGateway {
+  std::string work = R"({"requests":0,"approvals":0,"quietMs":1000000})";
+  int status = 200;
+  int asked = 0;
+  http::ServerLimits limits;
+
+  ServiceOptions options() {
+    ServiceOptions out;
+    out.connect_gateway = [this] { return dial(); };
+    return out;
+  }
+  Task<Result<net::StreamPtr>> dial() {
+    auto executor = co_await async::asio::this_coro::executor;
+    auto [ours, theirs] = net::stream_pair(executor);
+    async::asio::co_spawn(executor, serve(std::move(theirs)), async::asio::detached);
+    co_return std::move(ours);
+  }
+  Task<> serve(net::StreamPtr stream) {
+    http::Handler handler = [this](http::Exchange& exchange) { return take(exchange); };
+    co_await http::serve_http1(std::move(stream), "", false, limits, handler);
+  }
+  Task<> take(http::Exchange& exchange) {
+    (void)co_await exchange.read_all(1 << 20);
+    bool about_work = exchange.request().target.ends_with("/work");
+    if (about_work) ++asked;
+    http::ResponseHead head;
+    if (about_work) head.status = status;
+    std::string text = "{}";
+    if (about_work) text = work;
+    (void)co_await exchange.respond(head, std::move(text));
+  }
+};
+
+class IdleInGatewayTest : protected FakeGateway, public IdleTest {
+ protected:
+  IdleInGatewayTest() : IdleTest(options()) {}
+  void under_way(int requests, int approvals, Millis quiet) {
+    work =
+        fmt::format(R"({{"requests":{},"approvals":{},"quietMs":{}}})", requests, approvals, quiet.count());
+  }
+};
+
+TEST_F(IdleInGatewayTest, ARequestToTheOutsideIsWork) {
+  std::string id = created();
+  under_way(2, 0, 0ms);
+  pass(kIdle - 10s);
+  EXPECT_EQ(asked, 0) << "while something else is known, nobody asks";
+  pass(3h, 30s);
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(why(id), "egress");
+  EXPECT_EQ(service().wakefulness(id).detail, "2 under way");
+  under_way(2, 1, 0ms);
+  pass(2min, 30s);
+  EXPECT_EQ(service().wakefulness(id).detail, "2 under way, 1 waiting for a person");
+  under_way(0, 1, 10h);
+  pass(2min, 30s);
+  EXPECT_EQ(service().wakefulness(id).detail, "1 waiting for a person");
+  EXPECT_EQ(state(id), State::kRunning);
+  under_way(0, 0, 10h);
+  pass(2 * kIdle, 30s);
+  EXPECT_EQ(state(id), State::kPaused);
+}
+
+TEST_F(IdleInGatewayTest, TheTimeIsCountedFromTheEndOfTheLastRequest) {
+  std::string id = created();
+  pass(kIdle - 5s);
+  under_way(0, 0, 100s);
+  pass(5s);
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(why(id), "recent");
+  under_way(0, 0, 1h);
+  pass(kIdle - 100s - 10s);
+  EXPECT_EQ(state(id), State::kRunning);
+  pass(15s);
+  EXPECT_EQ(state(id), State::kPaused);
+}
+
+TEST_F(IdleInGatewayTest, AGatewayThatDoesNotSayKeepsItAwake) {
+  std::string id = created();
+  status = 500;
+  pass(2 * kIdle, 30s);
+  EXPECT_EQ(state(id), State::kRunning);
+  EXPECT_EQ(why(id), "unknown");
+  status = 200;
+  pass(2 * kIdle, 30s);
   EXPECT_EQ(state(id), State::kPaused);
 }
 

@@ -327,6 +327,7 @@ class SandboxService final : public Directory {
   Task<> read_usage(std::vector<LivePtr> batch);
   void look_at(const LivePtr& live);
   Task<> ask_then_sleep(LivePtr live);
+  Task<bool> ask_gateway(LivePtr live);
   Task<bool> ask(LivePtr live);
   Task<> write_activity(std::vector<LivePtr> all);
   static Millis activity_lag(const Live& live);

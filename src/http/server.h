@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "async/scope.h"
+#include "base/fair_share.h"
 #include "http/message.h"
 #include "net/stream.h"
 
@@ -26,6 +28,9 @@ struct ServerLimits {
   Steady::duration body_idle = std::chrono::seconds(60);      // no progress while a body is read or written
   std::size_t connections = 8192;                             // per server
   std::size_t h2_streams = 256;                               // concurrent, per connection
+  std::size_t h2_window = 4 * 1024 * 1024;                    // of a connection, bytes
+  std::optional<FairShare::User> memory =
+      {};  // whose the bodies of HTTP/2 take; nullopt: each connection's own
 };
 
 // One request and its answer. Lives as long as the handler's task. Use from the connection's loop.

@@ -9,8 +9,8 @@ namespace {
 // The last large buffer that was given back on this thread: taking it again costs no fresh pages.
 thread_local std::unique_ptr<char[]> spare;
 
-Task<Result<void>> copy_one_way(Stream& from, Stream& to) {
-  RelayBuffer buffer;
+Task<Result<void>> copy_one_way(Stream& from, Stream& to, const std::optional<FairShare::User>& memory) {
+  RelayBuffer buffer(memory);
   while (true) {
     if (!buffer.filled()) {
       buffer.release();
@@ -30,6 +30,7 @@ Task<Result<void>> copy_one_way(Stream& from, Stream& to) {
 }  // namespace
 
 std::span<char> RelayBuffer::space() {
+  while (!bytes_ && share_ && !share_->grow(size_ - kFirst)) size_ /= 4;
   if (!bytes_ && size_ == kLargest && spare) bytes_ = std::move(spare);
   if (!bytes_) bytes_ = std::make_unique_for_overwrite<char[]>(size_);
   return {bytes_.get(), size_};
@@ -38,6 +39,7 @@ std::span<char> RelayBuffer::space() {
 void RelayBuffer::release() {
   if (bytes_ && size_ == kLargest && !spare) spare = std::move(bytes_);
   bytes_.reset();
+  if (share_) share_->shrink(share_->amount());
 }
 
 void RelayBuffer::resize(std::size_t size) {
@@ -51,18 +53,18 @@ void RelayBuffer::passed_on(std::size_t used) {
   if (used <= size_ / 16 && size_ > kFirst) resize(size_ / 4);
 }
 
-Task<> relay_one_way(Stream& from, Stream& to) {
-  auto copied = co_await copy_one_way(from, to);
+Task<> relay_one_way(Stream& from, Stream& to, std::optional<FairShare::User> memory) {
+  auto copied = co_await copy_one_way(from, to, memory);
   if (copied.ok()) co_return;
   from.close(Stream::Close::kReset);
   to.close(Stream::Close::kReset);
 }
 
-Task<> relay(Stream& a, Stream& b) {
+Task<> relay(Stream& a, Stream& b, std::optional<FairShare::User> memory) {
   using namespace async::asio::experimental::awaitable_operators;
   a.set_idle_limit(Steady::duration::zero());
   b.set_idle_limit(Steady::duration::zero());
-  co_await (relay_one_way(a, b) && relay_one_way(b, a));
+  co_await (relay_one_way(a, b, memory) && relay_one_way(b, a, memory));
 }
 
 }  // namespace atl::net

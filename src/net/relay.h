@@ -4,8 +4,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "base/fair_share.h"
 #include "net/stream.h"
 
 namespace atl::net {
@@ -16,6 +18,11 @@ class RelayBuffer {
  public:
   static constexpr std::size_t kFirst = 4 * 1024;
   static constexpr std::size_t kLargest = 256 * 1024;
+
+  // What is held beyond kFirst is taken from `memory`, and the steps stay small where that has no room.
+  explicit RelayBuffer(const std::optional<FairShare::User>& memory = {}) {
+    if (memory) share_ = memory->open();
+  }
 
   // Where to read to.
   std::span<char> space();
@@ -34,15 +41,16 @@ class RelayBuffer {
   std::size_t size_ = kFirst;
   bool filled_ = false;
   std::unique_ptr<char[]> bytes_;  // null: none is held
+  std::optional<FairShare::Part> share_;
 };
 
 // How long a relayed connection may stay half closed without a byte.
 inline constexpr auto kHalfOpenIdle = std::chrono::seconds(640);
 
 // Both directions until both have ended. A broken side breaks the other. The idle limits of both are lifted
-// until one has finished sending.
-Task<> relay(Stream& a, Stream& b);
+// until one has finished sending. `memory` is whose the buffers are.
+Task<> relay(Stream& a, Stream& b, std::optional<FairShare::User> memory = {});
 // One direction, with the end of it; on error both sides are reset.
-Task<> relay_one_way(Stream& from, Stream& to);
+Task<> relay_one_way(Stream& from, Stream& to, std::optional<FairShare::User> memory = {});
 
 }  // namespace atl::net

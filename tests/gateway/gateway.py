@@ -8,6 +8,7 @@ In other tiers than `container` it makes a part of the checks. The word "matrix"
 Needs root. Everything happens in network and mount namespaces of its own. The last line is "N passed, N failed, N skipped".
 """
 import argparse
+import datetime
 import json
 import os
 import sys
@@ -308,7 +309,11 @@ def hostile_requests_have_one_meaning_or_none(stage):
     sandbox, mark = stage.sandbox("hostile", denyOut=[ALL], allowOut=[hostile.ALLOWED, hostile.BROKERED]), stage.outside.mark()
     with open(hostile.__file__, "rb") as file:
         sandbox.write("/tmp/hostile.py", file.read())
-    outcome = sandbox.run(["/usr/bin/python3", "/tmp/hostile.py", json.dumps({"run": "a1b2c3"})], timeout=120)
+    for name, url in hostile.SERVICES.values():
+        stage.api.expect((201,), "POST", "/v1/services", {"name": name, "url": url})
+    outcome = sandbox.run(["/usr/bin/python3", "/tmp/hostile.py", json.dumps({"run": "a1b2c3"})], timeout=180)
+    for name, _ in hostile.SERVICES.values():
+        stage.api.call("DELETE", "/v1/services/" + name)
     results = [json.loads(line) for line in outcome.stdout.splitlines()]
     stage.curl(sandbox, "http://allowed.example.com/last")
     stage.until(lambda: any(one["path"] == "/last" for one in stage.outside.since(mark, "http")), "the last request")
@@ -400,6 +405,31 @@ def paused_sandbox_sends_nothing_and_goes_on(stage):
         mark = stage.outside.mark()
         stage.api.expect((200, 201), "POST", f"/sandboxes/{sandbox.id}/resume", {"timeout": 900})
         stage.until(lambda: stage.outside.since(mark, "http"), "a request after the resume")
+    finally:
+        sandbox.kill()
+
+
+@check
+def a_request_that_waits_keeps_its_sandbox_awake(stage):
+    sandbox = stage.api.create(timeout_s=900, idleTimeout=2)
+    try:
+        # Left behind, so that only its request is work; the answer stops in its middle.
+        sandbox.run(
+            "setsid sh -c 'echo $$ >/tmp/curl; exec curl -sN http://allowed.example.com/held' >/tmp/half 2>&1 </dev/null & true"
+        )
+
+        def activity():
+            return stage.api.expect((200,), "GET", f"/sandboxes/{sandbox.id}").json()["activity"]
+
+        def waits_for_longer_than_its_idle_time():
+            now = activity()
+            since = datetime.datetime.fromisoformat(now["since"].replace("Z", "+00:00"))
+            return now["because"] == "egress" and datetime.datetime.now(datetime.timezone.utc) - since > datetime.timedelta(seconds=5)
+
+        stage.until(waits_for_longer_than_its_idle_time, "the request as a reason, for five seconds")
+        expect(activity()["detail"] == "1 under way", activity())
+        sandbox.run("kill $(cat /tmp/curl)")
+        stage.until(lambda: activity()["because"] == "idle", "the sleep")
     finally:
         sandbox.kill()
 

@@ -8,6 +8,7 @@ arrived is judged outside (judge() below, by gateway.py). The rows of section 5 
 those that a report from the field is about name it. Needs the standard library only.
 """
 import json
+import os
 import socket
 import ssl
 import sys
@@ -17,13 +18,20 @@ SILENCE_S = 5.0
 REFUSED, ANEW = "refused", "made anew"
 ALLOWED, BROKERED = "allowed.example.com", "api.example.com"
 
-# How a request reaches the gateway: (front, host, TLS, through the explicit proxy by: nothing, an absolute URI, CONNECT).
+GATEWAY, GATEWAY_NAME = "169.254.0.22", "atoll.internal"
+# What the reverse front calls them (gateway.py makes the services); a request to one shows the sandbox's token.
+SERVICES = {ALLOWED: ("hostile-plain", "http://" + ALLOWED), BROKERED: ("hostile-opened", "https://" + BROKERED)}
+
+# How a request reaches the gateway: (front, host, TLS, through: nothing, the explicit proxy by an absolute URI or CONNECT, or
+# the gateway as a server).
 FRONTS = [
     ("transparent", ALLOWED, False, None),
     ("transparent, opened", BROKERED, True, None),
     ("proxy", ALLOWED, False, "absolute"),
     ("CONNECT", ALLOWED, False, "connect"),
     ("CONNECT, opened", BROKERED, True, "connect"),
+    ("service", ALLOWED, False, "service"),
+    ("service, opened", BROKERED, True, "service"),
 ]
 
 GET = "GET %(uri)s HTTP/1.1\r\nHost: %(host)s\r\n"
@@ -90,9 +98,14 @@ def opened(front, token):
     """A stream to the front, in which the request is to be written."""
     _, host, tls, through = front
     port = 443 if tls else 80
-    address = socket.getaddrinfo(host, None, socket.AF_INET)[0][4][0] if through is None else "169.254.0.22"
-    sock = socket.create_connection((address, port if through is None else 3128), SILENCE_S)
+    if through is None:
+        where = (socket.getaddrinfo(host, None, socket.AF_INET)[0][4][0], port)
+    else:
+        where = (GATEWAY, 80 if through == "service" else 3128)
+    sock = socket.create_connection(where, SILENCE_S)
     sock.settimeout(SILENCE_S)
+    if through == "service":
+        return sock
     if through == "connect":
         sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
         answer = sock.recv(4096)
@@ -106,12 +119,16 @@ def opened(front, token):
 
 
 def send(row, front, token, out):
-    path = "/" + token
-    words = {"path": path, "host": front[1], "uri": f"http://{front[1]}{path}" if front[3] == "absolute" else path}
+    path, host = "/" + token, front[1]
+    if front[3] == "service":
+        path, host = f"/svc/{SERVICES[host][0]}{path}", GATEWAY_NAME
+    request = row[2] % {"path": path, "host": host, "uri": f"http://{host}{path}" if front[3] == "absolute" else path}
+    if front[3] == "service":  # as the first field, so that all that is hostile stays as it is
+        request = request.replace("\r\n", f"\r\nAuthorization: Bearer {os.environ['ATOLL_TOKEN']}\r\n", 1)
     said = ""
     try:
         with opened(front, token) as sock:
-            sock.sendall((row[2] % words).encode())
+            sock.sendall(request.encode())
             said = sock.recv(4096).partition(b"\r\n")[0].decode(errors="replace")
     except OSError as error:
         said = f"{type(error).__name__}: {error}"
@@ -169,6 +186,8 @@ def strange(request, secret):
     keys = [value for name, value in request["fields"] if name.lower().replace("_", "-") == "x-api-key"]
     if secret and keys != [secret]:
         return f"has the credential {len(keys)} times"
+    if "atoll_st_" in json.dumps(request):
+        return "has the token"
     return None
 
 

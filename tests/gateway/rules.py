@@ -122,6 +122,12 @@ def rates_are_counted(stage):
         expect(len(stage.outside.since(mark, "http")) == 3, "refused requests arrived outside")
         outcome = sandbox.run(f"curl -sS -m 10 -D - -o /dev/null {url}")
         expect(b"retry-after: 1" in outcome.stdout.lower() and b"tenant/slow" in outcome.stdout, outcome.stdout)
+        # Also by another gateway.
+        stage.instance.gateway.kill()
+        stage.instance.gateway.start()
+        seen = []
+        stage.until(lambda: seen.append(stage.curl(sandbox, url)[1]) or seen[-1] != 0, "its knowledge of the sandbox")
+        expect(seen[-1] == 429, seen)
     finally:
         stage.api.call("DELETE", f"/v1/policies/tenant/{tenant}")
 

@@ -195,6 +195,16 @@ Task<Result<ApiReply>> ApiClient::call(std::string method, std::string path,
   co_return reply;
 }
 
+namespace {
+json::array* items_of(json::value& body, std::string_view path) {
+  if (json::array* items = body.if_array()) return items;
+  path = path.substr(0, path.find('?'));
+  json::object* object = body.if_object();
+  json::value* found = object ? object->if_contains(path.substr(path.rfind('/') + 1)) : nullptr;
+  return found ? found->if_array() : nullptr;
+}
+}  // namespace
+
 Task<Result<json::array>> ApiClient::list(std::string path) {
   json::array all;
   std::string token;
@@ -204,7 +214,7 @@ Task<Result<json::array>> ApiClient::list(std::string path) {
       page +=
           (path.find('?') == std::string::npos ? "?" : "&") + ("nextToken=" + http::percent_encode(token));
     CO_TRY(ApiReply reply, co_await call("GET", page));
-    json::array* items = reply.body.if_array();
+    json::array* items = items_of(reply.body, path);
     if (items == nullptr) co_return make_error(Code::kCorrupt, "GET {}: the answer is no list", path);
     for (json::value& item : *items) all.push_back(std::move(item));
     token = reply.next_token;

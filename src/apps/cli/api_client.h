@@ -33,7 +33,8 @@ class ApiClient {
   // and hint.
   Task<Result<ApiReply>> call(std::string method, std::string path,
                               std::optional<json::value> body = std::nullopt);
-  // All pages of a list, at most `kMaxListed` items.
+  // All pages of a list, at most `kMaxListed` items. The answers are lists, or have one under the last word
+  // of `path`.
   Task<Result<json::array>> list(std::string path);
 
   // Starts a request to `port` of a sandbox. `headers` of the caller are kept; routing headers are added.

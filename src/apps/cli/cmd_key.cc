@@ -33,25 +33,18 @@ Task<Result<int>> create(Session& session, const Options& options, const Globals
   co_return kExitOk;
 }
 
+std::vector<std::string> row_of(const json::value& key) {
+  return {printable(text_at(key, "id")), printable(text_at(key, "name")),
+          printable(text_at(key, "prefix")) + "…", printable(text_at(key, "role")),
+          printable(text_at(key, "createdAt"))};
+}
+
 Task<Result<int>> list(Session& session, const Options& options, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   std::string path = "/v1/keys";
   if (!options.tenant.empty()) path += "?tenant=" + http::percent_encode(options.tenant);
-  CO_TRY(ApiReply reply, co_await api->call("GET", path));
-  const json::value* keys = find_at(reply.body, "keys");
-  if (keys == nullptr || !keys->is_array())
-    co_return make_error(Code::kCorrupt, "GET /v1/keys: no keys in the answer");
-  if (globals.json) {
-    print_json(*keys);
-    co_return kExitOk;
-  }
-  Table table({"ID", "NAME", "KEY", "ROLE", "CREATED"});
-  for (const json::value& key : keys->as_array()) {
-    table.add({printable(text_at(key, "id")), printable(text_at(key, "name")),
-               printable(text_at(key, "prefix")) + "…", printable(text_at(key, "role")),
-               printable(text_at(key, "createdAt"))});
-  }
-  print_table(table);
+  CO_TRY(json::array keys, co_await api->list(path));
+  print_list(keys, globals.json, {"ID", "NAME", "KEY", "ROLE", "CREATED"}, row_of);
   co_return kExitOk;
 }
 

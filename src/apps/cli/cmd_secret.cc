@@ -148,21 +148,17 @@ Task<Result<int>> rotate(Session& session, const Options& options, const Globals
   co_return kExitOk;
 }
 
+std::vector<std::string> secret_row(const json::value& one) {
+  const json::value* config = find_at(one, "credential");
+  return {printable(text_at(one, "name")), printable(text_at(one, "secretID")),
+          config != nullptr ? printable(text_at(*config, "type")) : "plain",
+          fmt::format("{}", number_at(one, "currentVersion")), printable(text_at(one, "updatedAt"))};
+}
+
 Task<Result<int>> list(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
   CO_TRY(json::array secrets, co_await api->list("/secrets"));
-  if (globals.json) {
-    print_json(secrets);
-    co_return kExitOk;
-  }
-  Table table({"NAME", "ID", "KIND", "VERSION", "UPDATED"});
-  for (const json::value& one : secrets) {
-    const json::value* config = find_at(one, "credential");
-    table.add({printable(text_at(one, "name")), printable(text_at(one, "secretID")),
-               config != nullptr ? printable(text_at(*config, "type")) : "plain",
-               fmt::format("{}", number_at(one, "currentVersion")), printable(text_at(one, "updatedAt"))});
-  }
-  print_table(table);
+  print_list(secrets, globals.json, {"NAME", "ID", "KIND", "VERSION", "UPDATED"}, secret_row);
   co_return kExitOk;
 }
 
@@ -201,23 +197,16 @@ std::string joined(const json::value* list) {
   return out;
 }
 
+std::vector<std::string> binding_row(const json::value& one) {
+  return {printable(text_at(one, "bindingID")), printable(text_at(one, "secretID")),
+          printable(text_at(one, "host")),      fmt::format("{}", number_at(one, "port")),
+          printable(text_at(one, "path")),      joined(find_at(one, "methods"))};
+}
+
 Task<Result<int>> bindings(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/bindings"));
-  const json::value* all = find_at(reply.body, "bindings");
-  if (all == nullptr || !all->is_array())
-    co_return make_error(Code::kCorrupt, "GET /v1/bindings: no bindings in the answer");
-  if (globals.json) {
-    print_json(*all);
-    co_return kExitOk;
-  }
-  Table table({"ID", "SECRET", "HOST", "PORT", "PATH", "METHODS"});
-  for (const json::value& one : all->as_array()) {
-    table.add({printable(text_at(one, "bindingID")), printable(text_at(one, "secretID")),
-               printable(text_at(one, "host")), fmt::format("{}", number_at(one, "port")),
-               printable(text_at(one, "path")), joined(find_at(one, "methods"))});
-  }
-  print_table(table);
+  CO_TRY(json::array all, co_await api->list("/v1/bindings"));
+  print_list(all, globals.json, {"ID", "SECRET", "HOST", "PORT", "PATH", "METHODS"}, binding_row);
   co_return kExitOk;
 }
 

@@ -29,20 +29,14 @@ Task<Result<int>> set(Session& session, const Options& options, const Globals& g
   co_return kExitOk;
 }
 
+std::vector<std::string> row_of(const json::value& one) {
+  return {printable(text_at(one, "name")), printable(text_at(one, "url"))};
+}
+
 Task<Result<int>> list(Session& session, const Globals& globals) {
   CO_TRY(auto api, ApiClient::open(session, globals.instance));
-  CO_TRY(ApiReply reply, co_await api->call("GET", "/v1/services"));
-  const json::value* all = find_at(reply.body, "services");
-  if (all == nullptr || !all->is_array())
-    co_return make_error(Code::kCorrupt, "GET /v1/services: no services in the answer");
-  if (globals.json) {
-    print_json(*all);
-    co_return kExitOk;
-  }
-  Table table({"NAME", "URL"});
-  for (const json::value& one : all->as_array())
-    table.add({printable(text_at(one, "name")), printable(text_at(one, "url"))});
-  print_table(table);
+  CO_TRY(json::array all, co_await api->list("/v1/services"));
+  print_list(all, globals.json, {"NAME", "URL"}, row_of);
   co_return kExitOk;
 }
 

@@ -124,6 +124,14 @@ std::string Table::text(bool heading_bold) const {
 
 void print_table(const Table& table) { write_out(table.text(true)); }
 
+void print_list(const json::array& all, bool as_json, std::vector<std::string> heading,
+                const std::function<std::vector<std::string>(const json::value& one)>& row) {
+  if (as_json) return print_json(all);
+  Table table(std::move(heading));
+  for (const json::value& one : all) table.add(row(one));
+  print_table(table);
+}
+
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(is_terminal(STDERR_FILENO)) {}
 
 Progress::~Progress() { clear(); }

@@ -3,6 +3,7 @@
 // What the command says: results on standard output (text or JSON), everything else on standard error.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 void print_table(const Table& table);
+// A list of the API: as it is with `as_json`, else as a table with a row for each.
+void print_list(const json::array& all, bool as_json, std::vector<std::string> heading,
+                const std::function<std::vector<std::string>(const json::value& one)>& row);
 
 // A line on standard error that is rewritten in place. Shows nothing when standard error is no terminal, and
 // nothing in the first second, so that quick work stays quiet.

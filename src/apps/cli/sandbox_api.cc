@@ -54,7 +54,8 @@ std::string describe_activity(const json::value& sandbox, WallTime now) {
   if (because == "process" && !detail.empty()) return detail;
   if (because == "cpu") return "uses the processor: " + detail;
   if (because == "request") return "requests: " + detail;
-  if (because == "unknown") return "its guest daemon does not answer";
+  if (because == "egress") return "requests to the outside: " + detail;
+  if (because == "unknown") return "its guest daemon or the gateway does not answer";
   if (because == "recent") return "used " + ago + " ago";
   if (because == "no_idle_timeout") return "no idle timeout";
   if (because == "idle") return "no work, for " + ago;

@@ -53,7 +53,15 @@ Daemon::Daemon(Options options)
           [this](gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over) {
             return describe(std::move(sandbox), hand_over);
           },
-          [this](std::uint64_t have) { return news_json(events_.after(have)); }) {}
+          [this](std::uint64_t have) { return news_json(events_.after(have)); },
+          [this](const std::string& sandbox) { return work_of(sandbox); }) {}
+
+boost::json::object Daemon::work_of(const std::string& sandbox) const {
+  auto quiet = std::chrono::duration_cast<Millis>(flows_.quiet(sandbox)).count();
+  return {{"requests", flows_.requests(sandbox)},
+          {"approvals", approvals_->pending(sandbox)},
+          {"quietMs", quiet}};
+}
 
 Result<gateway::WayOut> Daemon::way_out(const gateway::Sandbox& sandbox) const {
   auto above = rules_->above(sandbox.tenant, sandbox.template_id);
@@ -99,7 +107,7 @@ void Daemon::sandbox_changed(const std::string& id) {
   // Kept connections were checked under rules that may be others now.
   upstream_->forget(id);
   if (!now) authorities_->forget(id);
-  if (!now) rates_.forget(id);
+  if (!now) scope_.spawn("rates of a sandbox", rates_->forget(id));
   // Tokens of generations that are over, and of what rests or is gone.
   std::uint64_t last = now ? now->generation - 1 : UINT64_MAX;
   if (now && now->state == model::State::kPaused) last = now->generation;
@@ -153,11 +161,12 @@ Result<void> Daemon::open() {
   TRY_VOID(open_rules());
   TRY_VOID(open_approvals());
   TRY_VOID(open_vault());
+  TRY(rates_, gateway::Rates::open(options_.gateway_dir() + "/rates.db", system_clock()));
   interceptor_ = std::make_unique<gateway::Interceptor>(system_clock());
   TRY_VOID(interceptor_->prepare());
   TRY(names_, gateway::Names::open(options_.gateway_dir() + "/names.db", vault_->derive("names").reveal()));
   parts_.reset(new gateway::Parts{registry_, flows_, events_, *names_, *authorities_, *interceptor_,
-                                  *upstream_, *vault_, *minter_, identities_, patterns_, rates_, *approvals_,
+                                  *upstream_, *vault_, *minter_, identities_, patterns_, *rates_, *approvals_,
                                   *tokens_, placeholder_root_, system_clock()});
   front_ = std::make_unique<gateway::Front>(io_.get_executor(), *parts_, std::move(listener_),
                                             std::move(datagrams_));

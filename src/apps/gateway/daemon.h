@@ -39,6 +39,7 @@ class Daemon {
   Task<boost::json::object> describe(gateway::SandboxPtr sandbox, gateway::Feed::HandOver hand_over);
   // What may leave a sandbox, by its own rules and those above it, and through which proxy.
   Result<gateway::WayOut> way_out(const gateway::Sandbox& sandbox) const;
+  boost::json::object work_of(const std::string& sandbox) const;
   boost::json::object authority_of(const gateway::Sandbox& sandbox);
   void sandbox_changed(const std::string& id);
   Task<> renew_tokens();
@@ -70,7 +71,7 @@ class Daemon {
   std::unique_ptr<gateway::token::Tokens> tokens_;
   gateway::ClientIdentities identities_;
   gateway::PatternCache patterns_;
-  gateway::Rates rates_{system_clock()};
+  std::unique_ptr<gateway::Rates> rates_;
   std::unique_ptr<gateway::Approvals> approvals_;
   std::unique_ptr<gateway::ApprovalsApi> approvals_api_;
   std::unique_ptr<gateway::Parts> parts_;

@@ -261,6 +261,13 @@ std::optional<std::pair<State, std::string>> Approvals::end_of(const Row& row, b
   return std::nullopt;
 }
 
+std::size_t Approvals::pending(const std::string& sandbox) const {
+  return static_cast<std::size_t>(std::count_if(standing_.begin(), standing_.end(), [&](const auto& entry) {
+    const Approval& approval = entry.second->approval_;
+    return approval.state == State::kPending && approval.question.sandbox == sandbox;
+  }));
+}
+
 Task<> Approvals::sandbox_changed(std::string sandbox) {
   std::vector<RowPtr> theirs;
   for (const auto& [fingerprint, row] : standing_) {

@@ -61,6 +61,9 @@ class Approvals {
   std::vector<Approval> list(const std::string& tenant, const std::string& sandbox,
                              std::optional<ApprovalState> state, std::size_t most) const;
 
+  // Of one sandbox, how many nobody has decided yet.
+  std::size_t pending(const std::string& sandbox) const;
+
   // The sandbox has changed: what was asked for it is taken back unless it still runs as it did.
   async::Task<> sandbox_changed(std::string sandbox);
   // Once a second: ends what is over, and forgets the oldest.

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "gateway/names/authority.h"
 
 namespace atl::gateway {
 namespace {
@@ -229,7 +230,7 @@ std::string field_lines(const ExactRequest& request) {
 
 std::string whole_url(const ExactRequest& request) {
   std::string_view authority = request.authority;
-  std::string_view usual = request.secure ? ":443" : ":80";
+  std::string usual = fmt::format(":{}", usual_port(request.secure));
   if (authority.ends_with(usual)) authority.remove_suffix(usual.size());
   std::string target = redacted(request.head->target);
   std::replace(target.begin(), target.end(), '\n', '?');

@@ -7,7 +7,6 @@ namespace {
 using async::Task;
 
 constexpr std::string_view kScheme = "https://";
-constexpr std::uint16_t kHttps = 443;
 constexpr std::size_t kMaxAnswer = 64 * 1024;
 constexpr auto kFirstByte = std::chrono::seconds(30);
 constexpr auto kTotal = std::chrono::seconds(60);
@@ -21,7 +20,7 @@ Result<Url> read_url(std::string_view text) {
   if (!text.starts_with(kScheme)) return make_error(Code::kInvalid, "a token endpoint must be an https URL");
   text.remove_prefix(kScheme.size());
   auto end = std::min(text.find_first_of("/?"), text.size());
-  TRY(Authority authority, parse_authority(text.substr(0, end), kHttps));
+  TRY(Authority authority, parse_authority(text.substr(0, end), kHttpsPort));
   std::string target(text.substr(end));
   if (!target.starts_with('/')) target.insert(0, "/");
   if (target.find_first_of("# \t\r\n") != target.npos)
@@ -33,7 +32,7 @@ http::RequestHead head_of(const vault::TokenRequest& request, const Url& url) {
   http::RequestHead head;
   head.method = "POST";
   head.target = url.target;
-  head.authority = url.authority.port == kHttps ? url.authority.host.text() : url.authority.text();
+  head.authority = url.authority.port == kHttpsPort ? url.authority.host.text() : url.authority.text();
   head.secure = true;
   head.has_body = true;
   head.content_length = request.body.reveal().size();

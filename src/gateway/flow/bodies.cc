@@ -41,8 +41,8 @@ Task<Result<bool>> pass_on(http::ClientExchange& upstream, vault::BodyResolver* 
 
 // The body; false when it broke off or may not go on.
 Task<bool> relay_body(http::Exchange& exchange, http::ClientExchange& upstream, const SendRules& rules,
-                      std::optional<Error>& unsendable) {
-  net::RelayBuffer buffer;
+                      const FairShare::User& memory, std::optional<Error>& unsendable) {
+  net::RelayBuffer buffer(memory);
   std::uint64_t sent = 0;
   while (true) {
     auto got = co_await exchange.read_body(buffer.space());
@@ -93,17 +93,15 @@ Result<void> HeldBody::replace(std::string other) {
 }
 
 Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
-                                 std::size_t most, Steady::duration within) {
+                                 std::size_t most, FairShare::User memory, Steady::duration within) {
   auto until = Steady::now() + within;
   auto expected = exchange.request().content_length;
   if (expected && *expected > most)
     co_return make_error(Code::kTooLarge, "the body is larger than the {} bytes that can be read first",
                          most);
-  auto share = held.take(std::move(sandbox), 0);
-  if (!share) co_return no_room(0);
-  HeldBody out{"", *std::move(share)};
+  HeldBody out{"", held.of(std::move(sandbox)).open()};
   if (expected) out.bytes.reserve(static_cast<std::size_t>(*expected));  // pages come with the bytes
-  net::RelayBuffer buffer;
+  net::RelayBuffer buffer(memory);
   while (true) {
     CO_TRY(std::size_t got, co_await exchange.read_body(buffer.space()));
     if (got == 0) co_return out;
@@ -118,13 +116,13 @@ Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std:
 }
 
 Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                 const std::optional<HeldBody>& read, const SendRules& rules,
+                 const std::optional<HeldBody>& read, const SendRules& rules, FairShare::User memory,
                  std::optional<Error>& unsendable) {
   bool whole = true;
   if (read) {
     if (!read->bytes.empty()) whole = (co_await upstream.write_body(read->bytes)).ok();
   } else if (exchange.request().has_body) {
-    whole = co_await relay_body(exchange, upstream, rules, unsendable);
+    whole = co_await relay_body(exchange, upstream, rules, memory, unsendable);
   }
   if (whole) {
     upstream.set_trailers(prepare_trailers(exchange.request_trailers(), rules.injected));
@@ -133,8 +131,8 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
   co_await park();  // the answer decides
 }
 
-Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange) {
-  net::RelayBuffer buffer;
+Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange, FairShare::User memory) {
+  net::RelayBuffer buffer(memory);
   while (true) {
     if (!buffer.filled()) {
       buffer.release();

@@ -20,6 +20,9 @@ inline constexpr std::size_t kMaxSignedBody = 16 << 20;  // that must be read be
 // Of all bodies that are read whole before they go on.
 inline constexpr std::size_t kMaxHeldBodies = 256 << 20;
 inline constexpr std::size_t kMaxHeldBodiesPerSandbox = 64 << 20;
+// Of what is on its way through the gateway: the windows of HTTP/2 and the buffers of relays (decision 0132).
+inline constexpr std::size_t kMaxUnderWay = 512 << 20;
+inline constexpr std::size_t kMaxUnderWayPerSandbox = 64 << 20;
 
 // A body that was read whole, and the memory that it is held in.
 struct HeldBody {
@@ -33,9 +36,10 @@ struct HeldBody {
 inline constexpr Steady::duration kHoldWithin = std::chrono::minutes(5);
 // Reads the client's body, at most `most` bytes (kTooLarge beyond), while `held` gives `sandbox` room for it;
 // kExhausted, word "body_memory", when not; kDeadline, word "body_too_slow", when it takes longer than
-// `within`.
+// `within`. What it reads through is taken from `memory`.
 async::Task<Result<HeldBody>> hold_body(http::Exchange& exchange, FairShare& held, std::string sandbox,
-                                        std::size_t most, Steady::duration within = kHoldWithin);
+                                        std::size_t most, FairShare::User memory,
+                                        Steady::duration within = kHoldWithin);
 
 // What holds for the body of a request.
 struct SendRules {
@@ -48,14 +52,15 @@ struct SendRules {
 // Sends the client's body on, or `read` when it was read before, with its trailers. One that may not go on
 // closes the upstream's side, and `unsendable` says why. Does not end before it is cancelled.
 async::Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
-                        const std::optional<HeldBody>& read, const SendRules& rules,
+                        const std::optional<HeldBody>& read, const SendRules& rules, FairShare::User memory,
                         std::optional<Error>& unsendable);
 // Tells the upstream when the client goes away before its answer is whole. Does not end before it is
 // cancelled.
 async::Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);
 
 // Sends the answer's body back, with its trailers; true when it is whole. Breaks off when the upstream does.
-async::Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange);
+async::Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange,
+                              FairShare::User memory);
 
 // Hexadecimal, as AWS signatures want it.
 std::string hex_sha256(std::string_view bytes);

@@ -14,7 +14,7 @@ struct Holding {
   explicit Holding(FairShare& h, std::size_t m) : held(h), most(m) {}
 
   Task<> handle(http::Exchange& exchange) {
-    auto body = co_await hold_body(exchange, held, exchange.request().target, most, within);
+    auto body = co_await hold_body(exchange, held, exchange.request().target, most, memory.of("a"), within);
     http::ResponseHead head;
     if (!body) {
       head.headers.add("x-word", std::string(body.error().word()));
@@ -29,6 +29,7 @@ struct Holding {
 
   FairShare& held;
   std::size_t most;
+  FairShare memory{1 << 20, 1 << 20};
   Steady::duration within = kHoldWithin;
 };
 

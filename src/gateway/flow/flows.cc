@@ -29,6 +29,7 @@ std::shared_ptr<void> Flows::open(const std::string& sandbox, Entry entry) {
   if (list->size() >= kMaxPerSandbox) return nullptr;
   auto place = list->insert(list->end(), std::move(entry));
   auto close = [this, sandbox, list, place](void*) {
+    if (place->request && registry_.find(sandbox)) ended_[sandbox] = Steady::now();
     list->erase(place);
     auto known = lists_.find(sandbox);
     if (list->empty() && known != lists_.end() && known->second == list) lists_.erase(known);
@@ -45,6 +46,16 @@ std::shared_ptr<void> Flows::open(const std::string& sandbox, Entry entry) {
 std::size_t Flows::count(const std::string& sandbox) const {
   auto found = lists_.find(sandbox);
   return found == lists_.end() ? 0 : found->second->size();
+}
+
+std::size_t Flows::requests(const std::string& sandbox) const {
+  auto found = lists_.find(sandbox);
+  return found == lists_.end() ? 0 : requests(*found->second);
+}
+
+Steady::duration Flows::quiet(const std::string& sandbox) const {
+  auto found = ended_.find(sandbox);
+  return Steady::now() - (found == ended_.end() ? begun_ : found->second);
 }
 
 std::size_t Flows::requests(const List& list) {
@@ -85,6 +96,7 @@ void Flows::judge(const std::string& sandbox) {
   SandboxPtr now = registry_.find(sandbox);
   bool pausing = now && now->state == model::State::kPausing;
   if (!pausing) rests_.erase(sandbox);
+  if (!now) ended_.erase(sandbox);
   auto found = lists_.find(sandbox);
   if (found == lists_.end()) return;
   std::shared_ptr<List> list = found->second;

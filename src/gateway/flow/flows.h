@@ -37,6 +37,10 @@ class Flows {
   // too many.
   std::shared_ptr<void> open(const std::string& sandbox, Entry entry);
   std::size_t count(const std::string& sandbox) const;
+  // The requests of a sandbox that have not ended, and how long ago the last one did (or this began). A
+  // connection that is passed as it is has no end that could be waited for, and is none.
+  std::size_t requests(const std::string& sandbox) const;
+  Steady::duration quiet(const std::string& sandbox) const;
   // The requests that a pause waits for; 0 when it need not wait any more.
   std::size_t under_way(const std::string& sandbox) const;
 
@@ -57,6 +61,8 @@ class Flows {
   const Steady::duration grace_;
   std::unordered_map<std::string, std::shared_ptr<List>> lists_;
   std::unordered_map<std::string, std::shared_ptr<Rest>> rests_;
+  const Steady::time_point begun_ = Steady::now();
+  std::unordered_map<std::string, Steady::time_point> ended_;  // the last request of those that are known
   std::shared_ptr<void> subscription_;
 };
 

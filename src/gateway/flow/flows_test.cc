@@ -148,6 +148,24 @@ TEST(Flows, APauseThatIsCalledOffCutsNothing) {
   request.reset();
 }
 
+TEST(Flows, TellsWhichRequestsAreUnderWayAndForHowLongNoneWas) {
+  World world(kLong);
+  auto connection = world.open("connection", false);
+  EXPECT_EQ(world.flows.requests("a"), 0u);
+  auto before = world.flows.quiet("a");
+  auto request = world.open("request", true);
+  EXPECT_EQ(world.flows.requests("a"), 1u);
+  EXPECT_EQ(world.flows.requests("b"), 0u);
+  connection.reset();
+  EXPECT_GE(world.flows.quiet("a"), before) << "the end of a connection is none of a request";
+  while (world.flows.quiet("a") < std::chrono::milliseconds(2)) {}
+  request.reset();
+  EXPECT_EQ(world.flows.requests("a"), 0u);
+  EXPECT_LT(world.flows.quiet("a"), world.flows.quiet("b"));
+  world.registry.remove("a", 1);
+  EXPECT_GE(world.flows.quiet("a"), std::chrono::milliseconds(2)) << "nothing is kept of who is gone";
+}
+
 // A clock that stands still until it is moved.
 class StillClock final : public Clock {
  public:

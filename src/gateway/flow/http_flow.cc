@@ -41,7 +41,7 @@ Result<Inbound> HttpFlow::address(const http::RequestHead& request) const {
   if (!origin_.proxy) claims.dialled = in_.dialled;
   if (origin_.sni) claims.sni = *origin_.sni;
   if (!request.authority.empty()) claims.host = request.authority;
-  claims.default_port = origin_.secure ? kHttpsPort : kHttpPort;
+  claims.default_port = usual_port(origin_.secure);
   Inbound in = in_;
   TRY(in.dialled, agree(claims));
   in.sandbox = parts_.registry.find(in_.sandbox->id);
@@ -132,7 +132,8 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
     co_await refuse(run.exchange, 403, std::move(refusal));
     co_return;
   }
-  if (auto late = parts_.rates.take(run.in.sandbox->id, decision->rates)) {
+  auto late = co_await parts_.rates.take(run.in.sandbox->id, decision->rates);
+  if (late) {
     policy::Refusal refusal = rate_refusal(*late);
     parts_.events.denied(*run.in.sandbox, run.in.dialled.text(), refusal, run.in.label);
     HttpRefusal answer = http_refusal(429, refusal, late->wait);
@@ -152,7 +153,8 @@ Task<> HttpFlow::serve(http::Exchange& exchange, Inbound in) {
 }
 
 Task<Result<HeldBody>> HttpFlow::hold(Running& run, std::size_t most) {
-  return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most);
+  return hold_body(run.exchange, parts_.held_bodies, run.in.sandbox->id, most,
+                   memory_of(parts_, *run.in.sandbox));
 }
 
 policy::RequestFacts HttpFlow::facts_of(const Running& run) const {
@@ -334,7 +336,9 @@ Task<> HttpFlow::forward(Running& run) {
   }
   run.upstream = std::move(*started);
   run.in.note_peer(run.upstream->peer());
-  co_await (answer(run) || send_body(run.exchange, *run.upstream, run.body, run.sending, run.unsendable) ||
+  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
+  co_await (answer(run) ||
+            send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
             watch_client(run.exchange, *run.upstream, run.answered));
   if (run.switching) co_await switch_protocol(run);
 }
@@ -366,7 +370,7 @@ Task<> HttpFlow::answer(Running& run) {
   if (rules.body_changes)
     co_await answer_searched(run, std::move(back->head), coding, rules, incidents);
   else if (co_await send_head(run, std::move(back->head)))
-    run.answered = co_await send_answer(*run.upstream, run.exchange);
+    run.answered = co_await send_answer(*run.upstream, run.exchange, memory_of(parts_, *run.in.sandbox));
   tell_incidents(run, incidents);
 }
 
@@ -386,7 +390,7 @@ Task<bool> HttpFlow::send_head(Running& run, http::ResponseHead head) {
 
 Task<> HttpFlow::answer_searched(Running& run, http::ResponseHead head, std::string coding,
                                  const AnswerRules& rules, std::size_t& incidents) {
-  auto body = AnswerBody::make(*run.upstream, coding, rules.patterns);
+  auto body = AnswerBody::make(*run.upstream, coding, rules.patterns, memory_of(parts_, *run.in.sandbox));
   if (!body) {
     run.upstream->close();
     co_await refuse(run, body.error());
@@ -427,11 +431,12 @@ Task<> HttpFlow::switch_protocol(Running& run) {
   run.in.note_peer(*server);
   run.raw_client = client->get();
   run.raw_server = server.get();
+  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
   if (!run.injection.patterns) {
-    co_await net::relay(**client, *server);
+    co_await net::relay(**client, *server, memory);
   } else {
     std::size_t incidents = 0;
-    co_await relay_websocket(**client, *server, run.injection.patterns, incidents);
+    co_await relay_websocket(**client, *server, run.injection.patterns, memory, incidents);
     tell_incidents(run, incidents);
   }
   run.raw_client = run.raw_server = nullptr;

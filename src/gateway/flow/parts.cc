@@ -8,6 +8,9 @@ namespace atl::gateway {
 
 namespace {
 
+// What is inside is microseconds away: a wider window would carry no more.
+constexpr std::size_t kInsideWindow = 256 * 1024;
+
 // Public ones too: what listens on this host is for its neighbours and not for what it confines.
 Result<void> check_not_own(const IpAddress& address) {
   if (!net::is_own_address(address.text())) return success();
@@ -53,6 +56,17 @@ AddressCheck check_of_proxy(const Parts& parts, const Inbound& in) {
 
 }  // namespace
 
+FairShare::User memory_of(const Parts& parts, const Sandbox& sandbox) {
+  return parts.under_way.of(sandbox.id);
+}
+
+http::ServerLimits server_limits(const Parts& parts, const Sandbox& sandbox) {
+  http::ServerLimits limits;
+  limits.h2_window = kInsideWindow;
+  limits.memory = memory_of(parts, sandbox);
+  return limits;
+}
+
 void Inbound::note_peer(const std::string& server) {
   if (sandbox->proxy) return;  // it is the proxy's address
   auto peer = net::parse_endpoint(server);
@@ -84,6 +98,7 @@ bool still_allowed(const SandboxPtr& now, const Inbound& in, policy::Stream stre
 void choose_way(const Parts& parts, const Inbound& in, policy::Stream stream, Route& route) {
   route.sandbox = upstream_key(*in.sandbox, in.label);
   route.check = check_by_policy(parts, in, stream);
+  route.memory = memory_of(parts, *in.sandbox);
   if (!in.sandbox->proxy) return;
   route.proxy = in.sandbox->proxy->socks;
   route.proxy_check = check_of_proxy(parts, in);

@@ -45,7 +45,13 @@ struct Parts {
   // Questions of DNS that wait for their answers: their store is one file for all.
   FairShare questions{4096, 32};
   FairShare held_bodies{kMaxHeldBodies, kMaxHeldBodiesPerSandbox};  // bytes
+  FairShare under_way{kMaxUnderWay, kMaxUnderWayPerSandbox};        // bytes
 };
+
+// Whose what a sandbox has under way is.
+FairShare::User memory_of(const Parts& parts, const Sandbox& sandbox);
+// Of the servers that sandboxes speak to here.
+http::ServerLimits server_limits(const Parts& parts, const Sandbox& sandbox);
 
 // A connection out of a sandbox: who opened it, and to what.
 struct Inbound {

@@ -63,7 +63,7 @@ class PartsWorld {
   vault::Minter minter_{executor(), *vault_, no_tokens, clock_};
   ClientIdentities identities_;
   PatternCache patterns_;
-  Rates rates_{clock_};
+  std::unique_ptr<Rates> rates_ = Rates::open(file("rates.db"), clock_).value();
   std::unique_ptr<Approvals> approvals_ =
       Approvals::open(executor(), file("approvals.db"), registry_, clock_).value();
   std::unique_ptr<token::Tokens> tokens_ = token::Tokens::open(file("tokens.db"), key(), clock_).value();
@@ -71,7 +71,7 @@ class PartsWorld {
 
  public:
   Parts parts{registry_,      flows_,   events_,           *names_,     authorities_, interceptor_,
-              world.upstream, *vault_,  minter_,           identities_, patterns_,    rates_,
+              world.upstream, *vault_,  minter_,           identities_, patterns_,    *rates_,
               *approvals_,    *tokens_, placeholder_root_, clock_};
 
   PartsWorld() = default;

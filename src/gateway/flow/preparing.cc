@@ -17,8 +17,7 @@ constexpr int kMostGatherings = 3;  // of what may change while it is gathered
 
 // As Host has it: without the port that belongs to the scheme.
 std::string host_text(const Authority& authority, bool secure) {
-  bool usual = authority.port == (secure ? kHttpsPort : kHttpPort);
-  return usual ? authority.host.text() : authority.text();
+  return authority.port == usual_port(secure) ? authority.host.text() : authority.text();
 }
 
 // Of a decision that does not let a request through.

@@ -6,9 +6,6 @@
 
 namespace atl::gateway {
 
-inline constexpr std::uint16_t kHttpPort = 80;
-inline constexpr std::uint16_t kHttpsPort = 443;
-
 // What is told to a request whose sandbox is in `state`.
 Error not_running(std::string_view state);
 

@@ -11,8 +11,9 @@ namespace {
 
 using async::Task;
 
-Task<Result<void>> pass_searched(net::Stream& server, net::Stream& client, WebSocketSearch& search) {
-  net::RelayBuffer buffer;
+Task<Result<void>> pass_searched(net::Stream& server, net::Stream& client, WebSocketSearch& search,
+                                 const FairShare::User& memory) {
+  net::RelayBuffer buffer(memory);
   std::string out;
   while (true) {
     if (!buffer.filled()) {
@@ -34,9 +35,9 @@ Task<Result<void>> pass_searched(net::Stream& server, net::Stream& client, WebSo
 }
 
 Task<> answers(net::Stream& server, net::Stream& client, std::shared_ptr<const SecretPatterns> patterns,
-               std::size_t& incidents) {
+               FairShare::User memory, std::size_t& incidents) {
   WebSocketSearch search(std::move(patterns));
-  auto passed = co_await pass_searched(server, client, search);
+  auto passed = co_await pass_searched(server, client, search, memory);
   incidents = search.incidents();
   if (passed.ok()) co_return;
   server.close(net::Stream::Close::kReset);
@@ -46,11 +47,13 @@ Task<> answers(net::Stream& server, net::Stream& client, std::shared_ptr<const S
 }  // namespace
 
 Task<> relay_websocket(net::Stream& client, net::Stream& server,
-                       std::shared_ptr<const SecretPatterns> patterns, std::size_t& incidents) {
+                       std::shared_ptr<const SecretPatterns> patterns, FairShare::User memory,
+                       std::size_t& incidents) {
   using namespace async::asio::experimental::awaitable_operators;
   client.set_idle_limit(Steady::duration::zero());
   server.set_idle_limit(Steady::duration::zero());
-  co_await (net::relay_one_way(client, server) && answers(server, client, std::move(patterns), incidents));
+  co_await (net::relay_one_way(client, server, memory) &&
+            answers(server, client, std::move(patterns), memory, incidents));
 }
 
 }  // namespace atl::gateway

@@ -13,9 +13,6 @@ namespace {
 
 using async::Task;
 
-constexpr std::uint16_t kHttpPort = 80;
-constexpr std::uint16_t kHttpsPort = 443;
-
 // Serves what comes over one connection to the proxy.
 class ProxyFlow {
  public:
@@ -30,7 +27,7 @@ class ProxyFlow {
     }
     // "GET https://host/": the client leaves TLS to its proxy. It goes on inside TLS or not at all.
     bool secure = request.scheme == "https";
-    auto target = parse_authority(request.authority, secure ? kHttpsPort : kHttpPort);
+    auto target = parse_authority(request.authority, usual_port(secure));
     if (!target) {
       HttpRefusal no = http_refusal(400, {"malformed", target.error().message(), target.error().hint()});
       (void)co_await exchange.respond(std::move(no.head), std::move(no.body));
@@ -105,8 +102,8 @@ class ProxyFlow {
 }  // namespace
 
 Task<> serve_proxy(Parts& parts, net::StreamPtr client, SandboxPtr sandbox, std::string label) {
+  http::ServerLimits limits = server_limits(parts, *sandbox);
   ProxyFlow flow(parts, std::move(sandbox), std::move(label));
-  http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
   co_await http::serve_connection(std::move(client), plain, limits, handler);

@@ -108,22 +108,23 @@ Task<> late_first_bytes(Parts& parts, net::Stream& client, net::Stream& server, 
     co_return;
   }
   client.set_idle_limit(Steady::duration::zero());
-  co_await net::relay_one_way(client, server);
+  co_await net::relay_one_way(client, server, memory_of(parts, *in.sandbox));
 }
 
 Task<> relay_both(Parts& parts, net::Stream& client, net::Stream& server, const Inbound& in,
                   const FirstBytes& first) {
+  FairShare::User memory = memory_of(parts, *in.sandbox);
   if (first.bytes.empty() && !first.ended && !is_open(parts, in)) {
     using namespace async::asio::experimental::awaitable_operators;
     server.set_idle_limit(Steady::duration::zero());
-    co_await (late_first_bytes(parts, client, server, in) && net::relay_one_way(server, client));
+    co_await (late_first_bytes(parts, client, server, in) && net::relay_one_way(server, client, memory));
     co_return;
   }
   if (!first.bytes.empty() && !(co_await server.write_all(first.bytes)).ok()) {
     reset(client, server);
     co_return;
   }
-  co_await net::relay(client, server);
+  co_await net::relay(client, server, memory);
 }
 
 // Bytes as they are, both ways, until both have ended or the connection is no longer allowed to be passed.
@@ -157,8 +158,8 @@ Task<> pass(Parts& parts, net::StreamPtr client, Inbound in, FirstBytes first) {
 }
 
 Task<> inspect_http(Parts& parts, net::StreamPtr client, Inbound in, HttpOrigin origin) {
+  http::ServerLimits limits = server_limits(parts, *in.sandbox);
   HttpFlow flow(parts, std::move(in), std::move(origin));
-  http::ServerLimits limits;
   http::FrontProtocols plain;
   http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
   co_await http::serve_connection(std::move(client), plain, limits, handler);

@@ -13,6 +13,10 @@
 
 namespace atl::gateway {
 
+inline constexpr std::uint16_t kHttpPort = 80, kHttpsPort = 443;
+// Of a scheme: the port that need not be said.
+constexpr std::uint16_t usual_port(bool secure) { return secure ? kHttpsPort : kHttpPort; }
+
 // Whom a request is for. Rules, credentials, certificates, dialling and audit all use this one value.
 struct Authority {
   Host host;

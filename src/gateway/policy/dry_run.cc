@@ -11,8 +11,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint16_t kHttpPort = 80, kHttpsPort = 443;
-
 json::array names(const std::vector<std::string>& texts) {
   json::array out;
   for (const std::string& text : texts) out.emplace_back(text);
@@ -61,7 +59,7 @@ Result<WrittenRequest> read_written_request(std::string_view method, std::string
     return make_error(Code::kInvalid, "'{}' is not a method", printable(method.substr(0, 32)));
   auto rest = url.substr((secure ? kHttps : kHttp).size());
   auto end = std::min(rest.find_first_of("/?#"), rest.size());
-  TRY(Authority authority, parse_authority(rest.substr(0, end), secure ? kHttpsPort : kHttpPort));
+  TRY(Authority authority, parse_authority(rest.substr(0, end), usual_port(secure)));
   std::string target(rest.substr(end));
   if (!target.starts_with('/')) target.insert(0, "/");
   if (!http::is_origin_form(target) && target.find('\\') == std::string::npos)

@@ -15,6 +15,7 @@ using http::Fields;
 
 constexpr std::size_t kMaxBody = 64 << 20;  // a sync of all sandboxes with their policies
 constexpr std::string_view kSandboxes = "/v1/sandboxes/";
+constexpr std::string_view kWork = "/work";
 constexpr std::int64_t kMaxNumber = INT64_MAX;
 
 Task<Result<json::object>> read_object(http::Exchange& exchange) {
@@ -120,6 +121,10 @@ Task<Result<std::string>> Feed::take(http::Exchange& exchange) {
       auto told = std::make_shared<const Sandbox>(sandbox);
       registry_.put(std::move(sandbox));
       co_return json::serialize(co_await describe_(std::move(told), hand_over));
+    }
+    if (method == "GET" && id.ends_with(kWork)) {
+      id.resize(id.size() - kWork.size());
+      co_return json::serialize(work_(id));
     }
     if (method == "DELETE") {
       CO_TRY(auto query, http::parse_query(request.query()));

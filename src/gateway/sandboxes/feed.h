@@ -9,6 +9,9 @@
 //                                        "underWay": requests that a pause should wait for, if any; with
 //                                        "handOver": true also what it is to be given: {"token",
 //                                        "environment": {...}}. A token of before is worth nothing then
+//   GET    /v1/sandboxes/{id}/work       200 {"requests", "approvals", "quietMs"}: what is under way, and for
+//   how
+//                                        long nothing has been
 //   DELETE /v1/sandboxes/{id}?generation=N
 //   POST   /v1/alive?have=N              nothing has changed; 200 {"events": [...], "last", "lost"}: what
 //                                        happened after event N, which is the last that control has kept
@@ -41,11 +44,14 @@ class Feed {
   using Describe = std::function<async::Task<boost::json::object>(SandboxPtr, HandOver)>;
   // `news`: what happened after an event, for the journal.
   using News = std::function<boost::json::object(std::uint64_t have)>;
-  Feed(Registry& registry, CompileWayOut compile, Describe describe, News news)
+  // `work`: what a sandbox has under way.
+  using Work = std::function<boost::json::object(const std::string& sandbox)>;
+  Feed(Registry& registry, CompileWayOut compile, Describe describe, News news, Work work)
       : registry_(registry),
         compile_(std::move(compile)),
         describe_(std::move(describe)),
-        news_(std::move(news)) {}
+        news_(std::move(news)),
+        work_(std::move(work)) {}
 
   // Answers one request. What cannot be read changes nothing: 400 with the reason.
   async::Task<> handle(http::Exchange& exchange);
@@ -63,6 +69,7 @@ class Feed {
   CompileWayOut compile_;
   Describe describe_;
   News news_;
+  Work work_;
 };
 
 }  // namespace atl::gateway

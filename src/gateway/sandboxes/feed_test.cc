@@ -74,7 +74,8 @@ class FeedTest : public testing::Test {
         return WayOut();
       },
       [](SandboxPtr sandbox, Feed::HandOver hand_over) { return describe(std::move(sandbox), hand_over); },
-      [](std::uint64_t have) { return boost::json::object{{"after", have}}; }};
+      [](std::uint64_t have) { return boost::json::object{{"after", have}}; },
+      [](const std::string& sandbox) { return boost::json::object{{"workOf", sandbox}}; }};
   std::shared_ptr<http::Client> client = http::make_client([this] { return dial(); });
   bool done = false;
   int status = 0;
@@ -95,6 +96,12 @@ TEST_F(FeedTest, KnowsWhatItWasTold) {
   EXPECT_NE(registry.find(kId), nullptr);
   EXPECT_EQ(say("DELETE", fmt::format("/v1/sandboxes/{}?generation=2", kId)), 204);
   EXPECT_EQ(registry.find(kId), nullptr);
+}
+
+TEST_F(FeedTest, TellsWhatIsUnderWay) {
+  EXPECT_EQ(say("GET", fmt::format("/v1/sandboxes/{}/work", kId)), 200);
+  EXPECT_EQ(text, fmt::format(R"({{"workOf":"{}"}})", kId));
+  EXPECT_EQ(say("GET", fmt::format("/v1/sandboxes/{}", kId)), 404);
 }
 
 TEST_F(FeedTest, LabelsAreKnownByTheirNumber) {

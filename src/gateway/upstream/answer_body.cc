@@ -2,27 +2,27 @@
 #include "gateway/upstream/answer_body.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/memory.h"
-#include "net/relay.h"
 
 namespace atl::gateway {
 namespace {
 constexpr std::size_t kFirstStep = 2 * 1024;
-constexpr std::size_t kLargestStep = 64 * 1024;
 constexpr std::size_t kGathered = 16 * 1024;
 }  // namespace
 
 AnswerBody::AnswerBody(http::ClientExchange& exchange, std::unique_ptr<Decoder> decoder,
-                       std::shared_ptr<const SecretPatterns> patterns)
-    : exchange_(&exchange), decoder_(std::move(decoder)), step_(kFirstStep) {
+                       std::shared_ptr<const SecretPatterns> patterns, std::optional<FairShare::User> memory)
+    : exchange_(&exchange), decoder_(std::move(decoder)), memory_(std::move(memory)), raw_(memory_) {
   if (patterns && !patterns->empty()) scanner_ = std::make_unique<SecretScanner>(std::move(patterns));
 }
 
 Result<AnswerBody> AnswerBody::make(http::ClientExchange& exchange, std::string_view coding,
-                                    std::shared_ptr<const SecretPatterns> patterns) {
+                                    std::shared_ptr<const SecretPatterns> patterns,
+                                    std::optional<FairShare::User> memory) {
   TRY(auto decoder, make_decoder(coding));
-  return AnswerBody(exchange, std::move(decoder), std::move(patterns));
+  return AnswerBody(exchange, std::move(decoder), std::move(patterns), std::move(memory));
 }
 
 Task<Result<std::size_t>> AnswerBody::read(std::span<char> out) {
@@ -56,31 +56,29 @@ void AnswerBody::settle(std::string_view plain) {
 }
 
 Task<Result<bool>> AnswerBody::refill() {
-  if (!raw_left_) {
-    if (!filled_ && !exchange_->body_waiting()) {
-      for (std::string* held : {&raw_, &plain_, &ready_}) free_text(*held);
+  if (raw_used_ == 0) {
+    if (!raw_.filled() && !exchange_->body_waiting()) {
+      raw_.release();
+      for (std::string* held : {&plain_, &ready_}) free_text(*held);
       CO_TRY_VOID(co_await exchange_->wait_body());
     }
-    raw_.resize(step_);
-    CO_TRY(std::size_t count, co_await exchange_->read_body(raw_));
-    filled_ = count == raw_.size();
-    if (filled_) step_ = std::min(step_ * 4, kLargestStep);
-    if (count <= step_ / 16) step_ = std::max(step_ / 4, kFirstStep);
+    CO_TRY(std::size_t count, co_await exchange_->read_body(raw_.space()));
     if (count == 0) {
       if (decoder_) CO_TRY_VOID(decoder_->finish());
       co_return false;
     }
     if (!decoder_) {
-      settle(std::string_view(raw_).substr(0, count));
+      settle(raw_.view(count));
+      raw_.passed_on(count);
       co_return true;
     }
-    decoder_->give(std::string_view(raw_).substr(0, count));
-    raw_left_ = true;
+    decoder_->give(raw_.view(count));
+    raw_used_ = count;
   }
   plain_.resize(kFirstStep * 2);
   CO_TRY(std::size_t count, decoder_->read(plain_));
-  raw_left_ = count > 0;
   settle(std::string_view(plain_).substr(0, count));
+  if (count == 0) raw_.passed_on(std::exchange(raw_used_, 0));
   co_return true;
 }
 
@@ -114,7 +112,7 @@ Task<Result<void>> pass_answer(AnswerBody& body, http::ResponseHead head, http::
   if (whole && plain) co_return co_await exchange.respond(std::move(head), std::move(first));
   CO_TRY_VOID(co_await exchange.send_head_and(std::move(head), first));
   free_text(first);
-  net::RelayBuffer buffer;
+  net::RelayBuffer buffer(body.memory());
   while (!whole) {
     if (!buffer.filled()) {
       buffer.release();

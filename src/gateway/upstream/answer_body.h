@@ -10,6 +10,7 @@
 #include "gateway/upstream/scanner.h"
 #include "http/client.h"
 #include "http/server.h"
+#include "net/relay.h"
 
 namespace atl::gateway {
 
@@ -19,9 +20,11 @@ using async::Task;
 class AnswerBody {
  public:
   // Reads the body of `exchange`, which must outlive this. `coding` is the answer's Content-Encoding, undone
-  // here; `patterns` may be null. kUnsupported for a coding that cannot be undone.
+  // here; `patterns` may be null; buffers are taken from `memory`. kUnsupported for a coding that cannot be
+  // undone.
   static Result<AnswerBody> make(http::ClientExchange& exchange, std::string_view coding,
-                                 std::shared_ptr<const SecretPatterns> patterns);
+                                 std::shared_ptr<const SecretPatterns> patterns,
+                                 std::optional<FairShare::User> memory = {});
 
   // As ClientExchange::read_body(). Gives what has come as soon as it has come; only what may be the
   // beginning of a secret waits for what follows it.
@@ -31,10 +34,11 @@ class AnswerBody {
   // True when read() would probably not wait.
   bool waiting() const { return given_ < ready_.size() || ended_ || exchange_->body_waiting(); }
   std::size_t incidents() const { return scanner_ ? scanner_->incidents() : 0; }
+  const std::optional<FairShare::User>& memory() const { return memory_; }
 
  private:
   AnswerBody(http::ClientExchange& exchange, std::unique_ptr<Decoder> decoder,
-             std::shared_ptr<const SecretPatterns> patterns);
+             std::shared_ptr<const SecretPatterns> patterns, std::optional<FairShare::User> memory);
   // Settles decoded bytes into ready_.
   void settle(std::string_view plain);
   // Reads and decodes once into ready_. False at the end of the body.
@@ -43,11 +47,10 @@ class AnswerBody {
   http::ClientExchange* exchange_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<SecretScanner> scanner_;  // null: nothing to look for
-  std::size_t step_;     // grows while the peer fills it, so that a stream that waits costs little
-  bool filled_ = false;  // the last read was as large as it could be
-  std::string raw_;      // as received
-  std::string plain_;    // decoded
-  bool raw_left_ = false;
+  std::optional<FairShare::User> memory_;
+  net::RelayBuffer raw_;      // as received
+  std::size_t raw_used_ = 0;  // bytes of it that the decoder is at
+  std::string plain_;         // decoded
   std::string ready_;
   std::size_t given_ = 0;
   bool ended_ = false;

@@ -32,7 +32,7 @@ bool is_secret_name(const SecretPatterns* patterns, const std::string& name) {
 }
 
 // What stands for the scheme: both origins are compared in full.
-std::uint16_t port_of(std::string_view scheme) { return equals_ignore_case(scheme, "https") ? 443 : 80; }
+std::uint16_t port_of(std::string_view scheme) { return usual_port(equals_ignore_case(scheme, "https")); }
 }  // namespace
 
 Redirect judge_redirect(std::string_view location, const Authority& authority, bool tls) {

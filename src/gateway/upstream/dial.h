@@ -3,6 +3,9 @@
 // Dial: from an authority to a connected stream, by an address that was checked, and TLS on top.
 #pragma once
 
+#include <optional>
+
+#include "base/fair_share.h"
 #include "gateway/upstream/address_guard.h"
 #include "gateway/upstream/socks5.h"
 #include "net/tls/client.h"
@@ -33,6 +36,8 @@ struct Route {
   std::shared_ptr<net::TlsClientContext> trust;               // null: the gateway's own
   std::shared_ptr<const Proxy> proxy;                         // null: directly
   AddressCheck proxy_check;  // of the proxy's own address; never empty with one
+  std::optional<FairShare::User> memory =
+      {};  // whose what is under way takes; nullopt: each connection's own
   Timeouts limits;
 };
 

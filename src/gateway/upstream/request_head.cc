@@ -71,7 +71,7 @@ void ask_for_plain(http::Headers& headers) {
 }
 
 std::string host_field(const RequestRules& rules) {
-  bool standard = rules.authority.port == (rules.tls ? 443 : 80);
+  bool standard = rules.authority.port == usual_port(rules.tls);
   return standard ? rules.authority.host.text() : rules.authority.text();
 }
 

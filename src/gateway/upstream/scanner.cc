@@ -124,8 +124,13 @@ void SecretScanner::feed(std::string_view in, std::string& out) {
   release(static_cast<std::size_t>(settled), out);
 }
 
-void SecretScanner::finish(std::string& out) {
+void SecretScanner::flush(std::string& out) {
   release(held_.size(), out);
+  in_secret_ = false;
+}
+
+void SecretScanner::finish(std::string& out) {
+  flush(out);
   state_ = 0;
 }
 

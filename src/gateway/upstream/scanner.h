@@ -65,6 +65,9 @@ class SecretScanner {
 
   // Appends to `out` what is settled. Bytes that several patterns cover become one placeholder.
   void feed(std::string_view in, std::string& out);
+  // Appends the rest, although it may be the beginning of a secret. The stream goes on: the rest of one that
+  // has begun is found as such.
+  void flush(std::string& out);
   // The stream has ended: appends the rest.
   void finish(std::string& out);
   std::size_t incidents() const { return incidents_; }  // placeholders that were written

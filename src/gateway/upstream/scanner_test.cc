@@ -92,6 +92,18 @@ TEST(Scanner, HoldsBackOnlyWhatMayBecomeASecret) {
   EXPECT_EQ(out, "*\n");
 }
 
+TEST(Scanner, WhatWasFlushedStillBegins) {
+  SecretScanner scanner(patterns({"secret-value", "value"}));
+  std::string out;
+  for (std::string_view part : {"a secret-", "val", "ue b"}) {
+    scanner.feed(part, out);
+    scanner.flush(out);
+    out += '|';
+  }
+  EXPECT_EQ(out, "a secret-|val|* b|");
+  EXPECT_EQ(scanner.incidents(), 1u);
+}
+
 TEST(Scanner, EachSecretHasItsOwnPlaceholder) {
   std::vector<SecretPatterns::Pattern> list;
   list.push_back({Secret("first-one"), "<1>"});

@@ -155,6 +155,7 @@ Task<Result<void>> Upstream::settle_protocol(OriginPtr origin) {
   }
   http::H2ClientLimits limits;
   limits.idle_timeout = kIdleTimeout;
+  limits.memory = origin->route.memory;
   auto client = http::make_h2_client(scope_, executor_, std::move(connected->stream), limits);
   if (!client.ok()) co_return std::move(client).error();
   if (origin->http2) origin->http2->close_idle();

@@ -16,7 +16,7 @@ Result<void> WebSocketSearch::feed(std::string_view in, std::string& out) {
         if (http::is_control(event.opcode)) {
           control_.append(event.data);
         } else {
-          scanner_->feed(event.data, settled_);
+          scanner_.feed(event.data, settled_);
           if (settled_.size() >= kPart) send(false, out);
         }
         break;
@@ -30,17 +30,13 @@ Result<void> WebSocketSearch::feed(std::string_view in, std::string& out) {
 
 void WebSocketSearch::begin(const Event& frame) {
   if (http::is_control(frame.opcode)) return control_.clear();
-  if (frame.opcode == http::WsOpcode::kContinuation) return;
-  scanner_ = std::make_unique<SecretScanner>(patterns_);
-  next_ = frame.opcode;
+  if (frame.opcode != http::WsOpcode::kContinuation) next_ = frame.opcode;
 }
 
 void WebSocketSearch::end(const Event& frame, std::string& out) {
   if (http::is_control(frame.opcode)) return send_control(frame.opcode, out);
   if (!frame.final) return;
-  scanner_->finish(settled_);
-  incidents_ += scanner_->incidents();
-  scanner_.reset();
+  scanner_.flush(settled_);
   send(true, out);
 }
 
@@ -54,7 +50,7 @@ void WebSocketSearch::send(bool final, std::string& out) {
 void WebSocketSearch::send_control(http::WsOpcode opcode, std::string& out) {
   std::string searched = control_;
   std::size_t found = patterns_->replace(searched);
-  incidents_ += found;
+  in_control_ += found;
   std::size_t keep = opcode == http::WsOpcode::kClose ? kCloseCode : 0;
   if (found > 0 && control_.size() > keep) control_.resize(keep);
   out += http::websocket_frame(opcode, control_);

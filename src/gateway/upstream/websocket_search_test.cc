@@ -60,6 +60,28 @@ TEST(WebSocketSearch, TakesSecretsOutHoweverTheyAreCut) {
   }
 }
 
+// The client needs the first message whole, so its part of the secret is lost; the last part is not, and
+// somebody hears of it.
+TEST(WebSocketSearch, OfASecretOverSeveralMessagesTheLastPartIsTakenOut) {
+  std::string bytes = websocket_frame(WsOpcode::kBinary, "out: top-") + websocket_frame(WsOpcode::kPing, "") +
+                      websocket_frame(WsOpcode::kBinary, "sec") + websocket_frame(WsOpcode::kText, "") +
+                      websocket_frame(WsOpcode::kText, "ret!");
+  for (std::size_t step : {std::size_t{1}, std::size_t{5}, bytes.size()}) {
+    std::size_t incidents = 0;
+    EXPECT_EQ(messages(searched(bytes, step, incidents)),
+              (std::vector<std::string>{"out: top-", "9:", "sec", "", "[key]!"}))
+        << step;
+    EXPECT_EQ(incidents, 1u);
+  }
+}
+
+TEST(WebSocketSearch, EachMessageHasItsOwnPlaceholder) {
+  std::size_t incidents = 0;
+  std::string one = websocket_frame(WsOpcode::kText, "top-secret");
+  EXPECT_EQ(messages(searched(one + one, 3, incidents)), (std::vector<std::string>{"[key]", "[key]"}));
+  EXPECT_EQ(incidents, 2u);
+}
+
 TEST(WebSocketSearch, AMessageThatHasComeWholeStaysOneFrame) {
   std::size_t incidents = 0;
   std::string frame = websocket_frame(WsOpcode::kText, "nothing to hide, top-");

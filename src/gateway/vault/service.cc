@@ -11,7 +11,6 @@ namespace atl::gateway::vault {
 namespace {
 
 constexpr std::size_t kMaxText = 2048;
-constexpr std::uint16_t kHttpPort = 80, kHttpsPort = 443;
 
 // The parts of "https://host:port/base"; false when it is not of that form.
 bool read_url(Service& out) {
@@ -21,7 +20,7 @@ bool read_url(Service& out) {
   if (!out.secure && !rest.starts_with(kHttp)) return false;
   rest.remove_prefix(out.secure ? kHttps.size() : kHttp.size());
   auto slash = std::min(rest.find('/'), rest.size());
-  auto authority = parse_authority(rest.substr(0, slash), out.secure ? kHttpsPort : kHttpPort);
+  auto authority = parse_authority(rest.substr(0, slash), usual_port(out.secure));
   if (!authority.ok()) return false;
   out.authority = std::move(*authority);
   out.base = rest.substr(slash);

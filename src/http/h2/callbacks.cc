@@ -10,10 +10,6 @@
 namespace atl::http {
 
 namespace {
-// Body bytes of all streams that are taken off the connection's window at once. Beyond, only as handlers
-// read, so that one slow handler does not stop the others, and many slow ones do not fill the memory.
-constexpr std::size_t kEagerBytes = 8 * 1024 * 1024;
-
 std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
@@ -95,13 +91,7 @@ struct H2Callbacks {
       nghttp2_session_consume(session, id, size);
       return 0;
     }
-    stream->received.append(text_of(data, size));
-    c.buffered_ += size;
-    if (c.buffered_ <= kEagerBytes) {
-      nghttp2_session_consume_connection(session, size);
-    } else {
-      stream->unreleased += size;
-    }
+    c.room_.arrived(session, *stream, text_of(data, size));
     stream->readable.notify_all();
     return 0;
   }

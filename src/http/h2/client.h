@@ -3,7 +3,10 @@
 // HTTP/2 client side on libnghttp2: the Client of http/client.h, with many requests on one connection.
 #pragma once
 
+#include <optional>
+
 #include "async/scope.h"
+#include "base/fair_share.h"
 #include "http/client.h"
 
 namespace atl::http {
@@ -19,6 +22,7 @@ struct H2ClientLimits {
   std::size_t header_count = 128;
   std::size_t streams = 100;                                 // at once; the peer may allow less
   Steady::duration idle_timeout = std::chrono::seconds(60);  // without a request, then it says goodbye
+  std::optional<FairShare::User> memory = {};                // whose its bodies take; nullopt: its own
 };
 
 // One connection. Dead, or going away, it stays so: make another one.

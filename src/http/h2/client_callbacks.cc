@@ -13,9 +13,6 @@
 namespace atl::http {
 
 namespace {
-// Body bytes of all streams that are taken off the connection's window at once. Beyond, only as callers read,
-// so that one slow reader does not stop the others, and many slow ones do not fill the memory.
-constexpr std::size_t kEagerBytes = 4 * 1024 * 1024;
 constexpr std::size_t kFieldOverhead = 32;  // RFC 9113 §6.5.2 counts a field so
 constexpr int kMaxInterim = 8;
 
@@ -114,13 +111,7 @@ struct H2ClientCallbacks {
       nghttp2_session_consume(session, id, size);
       return 0;
     }
-    stream->received.append(text_of(data, size));
-    c.buffered_ += size;
-    if (c.buffered_ <= kEagerBytes) {
-      nghttp2_session_consume_connection(session, size);
-    } else {
-      stream->unreleased += size;
-    }
+    c.room_.arrived(session, *stream, text_of(data, size));
     stream->readable.notify_all();
     return 0;
   }

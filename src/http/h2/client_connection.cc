@@ -11,10 +11,13 @@
 namespace atl::http {
 
 namespace {
-constexpr std::int32_t kStreamWindow = 1024 * 1024;
-constexpr std::int32_t kConnectionWindow = 4 * 1024 * 1024;
+constexpr std::uint32_t kStreamWindow = 1024 * 1024;
+// Where the connection has little: several that nobody reads leave something for the others.
+constexpr std::uint32_t kNarrowStreamWindow = 16 * 1024;
+constexpr std::size_t kConnectionWindow = 4 * 1024 * 1024;
 constexpr std::size_t kSmallRead = 4 * 1024;
 constexpr std::size_t kLargeRead = 64 * 1024;
+constexpr std::size_t kSmallWrite = 16 * 1024;
 constexpr std::size_t kKeepOut = 16 * 1024;  // output memory that an idle connection may keep
 constexpr std::size_t kMaxAcks = 64;         // answers to PING and SETTINGS waiting to be sent
 constexpr std::size_t kMaxContinuations = 8;
@@ -36,7 +39,8 @@ void H2ClientStream::close(std::optional<Error> why) {
 H2ClientConnection::H2ClientConnection(async::Executor executor, net::StreamPtr stream, H2ClientLimits limits)
     : executor_(executor),
       stream_(std::move(stream)),
-      limits_(limits),
+      limits_(std::move(limits)),
+      room_(limits_.memory, kConnectionWindow),
       controls_(kControlBurst, kControlRate),
       output_(executor) {}
 
@@ -55,11 +59,11 @@ Result<void> H2ClientConnection::start_session() {
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, room_.wide() ? kStreamWindow : kNarrowStreamWindow},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits_.head_bytes)},
   };
   if (nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings)) != 0 ||
-      nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow) != 0) {
+      nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, room_.window()) != 0) {
     return make_error(Code::kInternal, "start HTTP/2: out of memory");
   }
   return success();
@@ -142,6 +146,7 @@ Task<> H2ClientConnection::read_loop() {
     if (*count == 0)
       co_return end(make_error(Code::kUnavailable, "{} closed the connection before an answer", peer()));
     if (!receive(std::string_view(buffer).substr(0, *count))) co_return;
+    if (!room_.wide()) continue;
     auto wanted = *count == buffer.size() ? kLargeRead : *count < kSmallRead ? kSmallRead : buffer.size();
     if (wanted != buffer.size()) buffer = std::string(wanted, '\0');
   }
@@ -201,7 +206,7 @@ bool H2ClientConnection::collect_output() {
     if (size < 0) return false;
     if (size == 0) return true;
     out_.append(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
-    if (out_.size() >= kLargeRead) return true;
+    if (out_.size() >= (room_.wide() ? kLargeRead : kSmallWrite)) return true;
   }
 }
 
@@ -243,9 +248,7 @@ void H2ClientConnection::resume(H2ClientStream& stream) {
 
 void H2ClientConnection::release(H2ClientStream& stream, std::size_t bytes) {
   if (bytes == 0) return;
-  buffered_ -= bytes;
-  if (over_) return;
-  give_back(session_, stream.id, stream.closed, stream, bytes);
+  room_.left(over_ ? nullptr : session_, stream.id, stream.closed, stream, bytes);
   output_.notify_all();
 }
 

@@ -81,10 +81,10 @@ class H2ClientConnection final : public H2Client {
   const H2ClientLimits limits_;
   nghttp2_session* session_ = nullptr;
   std::map<std::int32_t, StreamRef> streams_;
-  std::size_t buffered_ = 0;  // body bytes received and not taken, of all streams
-  std::string out_;           // frames on their way to the socket
-  bool over_ = false;         // neither reads nor writes
-  bool leaving_ = false;      // no new requests: GOAWAY came, or close_idle()
+  H2Room room_;           // for the bodies of all streams
+  std::string out_;       // frames on their way to the socket
+  bool over_ = false;     // neither reads nor writes
+  bool leaving_ = false;  // no new requests: GOAWAY came, or close_idle()
   const char* abuse_ = nullptr;
   Budget controls_;      // PING, SETTINGS, PRIORITY and empty frames
   async::Event output_;  // the writer has something to do

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/h2/client_exchange.h"
 
-#include <cstring>
-
 #include "base/check.h"
 
 namespace atl::http {
@@ -111,14 +109,8 @@ Task<Result<std::size_t>> H2ClientExchange::read_body(std::span<char> out) {
     trailers_ = s.trailers;
     co_return std::size_t{0};
   }
-  auto count = std::min(out.size(), s.buffered());
-  std::memcpy(out.data(), s.received.data() + s.taken, count);
-  s.taken += count;
+  auto count = s.take(out);
   connection_->release(s, count);
-  if (s.buffered() == 0) {
-    s.received.clear();
-    s.taken = 0;
-  }
   co_return count;
 }
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nghttp2/nghttp2.h>
 
+#include <array>
+
 #include "http/h2/server.h"
 #include "net/tcp.h"
 
@@ -191,6 +193,44 @@ TEST(Http2Client, ASlowReaderHoldsItsOwnStreamOnly) {
     auto all = co_await (*slow)->read_all(20'000'000);
     EXPECT_TRUE(all.ok() && all->size() == 10'000'000);
   });
+}
+
+// Many large answers at once, each read in small steps.
+TEST(Http2Client, AnswersStayInTheShareOfTheirUser) {
+  static constexpr std::size_t kMost = 1 << 20, kBody = 400'000;
+  FairShare memory(64 << 20, kMost);
+  Handler large = [](Exchange& exchange) -> Task<> {
+    (void)co_await exchange.respond(ResponseHead(), std::string(kBody, 'x'));
+  };
+  H2ClientLimits limits;
+  limits.memory = memory.of("a");
+  Served bench(large, limits);
+  std::size_t most = 0;
+  int whole = 0;
+  auto one = [&](std::shared_ptr<H2Client> client) -> Task<> {
+    auto exchange = co_await client->start(request());
+    EXPECT_TRUE(exchange.ok() && (co_await (*exchange)->read_head()).ok());
+    if (!exchange.ok()) co_return;
+    std::array<char, 1000> buffer;
+    std::size_t count = 0;
+    while (true) {
+      auto got = co_await (*exchange)->read_body(buffer);
+      if (!got.ok() || *got == 0) break;
+      count += *got;
+      most = std::max(most, memory.used());
+      co_await async::yield();
+    }
+    if (count == kBody) ++whole;
+  };
+  bench.run([&one](Bench& b) -> Task<> {
+    async::Scope all(b.loop.get_executor());
+    for (int i = 0; i < 20; ++i) all.spawn("one", one(b.client));
+    co_await all.join();
+  });
+  EXPECT_EQ(whole, 20);
+  EXPECT_LE(most, kMost);
+  EXPECT_GT(most, kMost / 2);
+  EXPECT_EQ(memory.used(), 0u);
 }
 
 TEST(Http2Client, APeerThatIsSilentEndsWithDeadline) {

@@ -15,10 +15,12 @@ namespace atl::http {
 namespace asio = async::asio;
 
 namespace {
-constexpr std::int32_t kStreamWindow = 1024 * 1024;
-constexpr std::int32_t kConnectionWindow = 4 * 1024 * 1024;
+constexpr std::uint32_t kStreamWindow = 1024 * 1024;
+// Where the connection has little: several that nobody reads leave something for the others.
+constexpr std::uint32_t kNarrowStreamWindow = 16 * 1024;
 constexpr std::size_t kSmallRead = 4 * 1024;
 constexpr std::size_t kLargeRead = 64 * 1024;
+constexpr std::size_t kSmallWrite = 16 * 1024;
 constexpr std::size_t kKeepOut = 16 * 1024;  // output memory that an idle connection may keep
 constexpr std::size_t kMaxAcks = 64;         // answers to PING and SETTINGS waiting to be sent
 constexpr std::size_t kMaxContinuations = 8;
@@ -45,6 +47,7 @@ H2Connection::H2Connection(async::Executor executor, net::StreamPtr stream, bool
       limits_(limits),
       handler_(handler),
       drain_(drain),
+      room_(limits.memory, limits.h2_window),
       resets_(kResetBurst, kResetRate),
       controls_(kControlBurst, kControlRate),
       output_(executor),
@@ -75,12 +78,12 @@ Result<void> H2Connection::start_session() {
   }
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, static_cast<std::uint32_t>(limits_.h2_streams)},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, room_.wide() ? kStreamWindow : kNarrowStreamWindow},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits_.head_bytes)},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
   };
   if (nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings)) != 0 ||
-      nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow) != 0) {
+      nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, room_.window()) != 0) {
     return make_error(Code::kInternal, "start HTTP/2: out of memory");
   }
   return success();
@@ -125,6 +128,7 @@ Task<> H2Connection::read_loop() {
       co_return;
     }
     if (!receive(std::string_view(buffer).substr(0, *count))) co_return;
+    if (!room_.wide()) continue;
     auto wanted = *count == buffer.size() ? kLargeRead : *count < kSmallRead ? kSmallRead : buffer.size();
     if (wanted != buffer.size()) buffer = std::string(wanted, '\0');
   }
@@ -189,7 +193,7 @@ bool H2Connection::collect_output() {
     if (size < 0) return false;
     if (size == 0) return true;
     out_.append(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
-    if (out_.size() >= kLargeRead) return true;
+    if (out_.size() >= (room_.wide() ? kLargeRead : kSmallWrite)) return true;
   }
 }
 
@@ -321,9 +325,7 @@ void H2Connection::resume(H2Stream& stream) {
 
 void H2Connection::release(H2Stream& stream, std::size_t bytes) {
   if (bytes == 0) return;
-  buffered_ -= bytes;
-  if (over_) return;
-  give_back(session_, stream.id, stream.closed, stream, bytes);
+  room_.left(over_ ? nullptr : session_, stream.id, stream.closed, stream, bytes);
   output_.notify_all();
 }
 

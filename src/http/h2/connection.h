@@ -71,7 +71,7 @@ class H2Connection {
   std::map<std::int32_t, StreamRef> streams_;  // open in the session
   std::vector<StreamRef> ready_;               // heads complete, exchange not started yet
   std::size_t live_ = 0;                       // exchanges that run
-  std::size_t buffered_ = 0;                   // body bytes received and not taken, of all streams
+  H2Room room_;                                // for the bodies of all streams
 
   std::string out_;     // frames on their way to the socket
   bool over_ = false;   // no more reading; write what is queued, then end

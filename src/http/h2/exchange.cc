@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/h2/exchange.h"
 
-#include <cstring>
-
 #include "base/check.h"
 #include "base/text.h"
 #include "http/syntax.h"
@@ -54,14 +52,8 @@ Task<Result<std::size_t>> H2Exchange::read_body(std::span<char> out) {
       co_return make_error(Code::kDeadline, "the client sends nothing more of its body");
     co_await s.readable.wait();
   }
-  auto count = std::min(out.size(), s.buffered());
-  std::memcpy(out.data(), s.received.data() + s.taken, count);
-  s.taken += count;
+  auto count = s.take(out);
   connection_.release(s, count);
-  if (s.buffered() == 0) {
-    s.received.clear();
-    s.taken = 0;
-  }
   co_return count;
 }
 

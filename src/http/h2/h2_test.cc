@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <list>
+
 #include "http/h2/h2_client_for_test.h"
+#include "http/h2/incoming.h"
 
 namespace atl::http {
 namespace {
@@ -288,6 +291,75 @@ TEST(Http2Server, AHandlerThatDoesNotReadDoesNotStopTheOthers) {
   for (auto& [id, reply] : pair.client->replies) {
     if (id != other) EXPECT_LE(reply.sent, (1u << 20) + 20'000u);
   }
+}
+
+// Servers and clients of many connections on one loop.
+struct Crowd {
+  asio::io_context loop;
+  std::list<H2Client> clients;
+
+  H2Client& connect(const ServerLimits& limits, const Handler& handler) {
+    auto [a, b] = net::stream_pair(loop.get_executor());
+    asio::co_spawn(loop, serve_http2(std::move(b), "", false, limits, handler), asio::detached);
+    return clients.emplace_back(std::move(a));
+  }
+  void drive(H2Client& client, std::function<bool()> done) {
+    asio::co_spawn(loop, client.drive(std::move(done)), asio::detached);
+  }
+  // Until everybody waits for somebody else.
+  void settle() {
+    while (loop.poll() > 0) {}
+  }
+  void end() {
+    for (H2Client& client : clients) client.stream->close();
+    loop.run();
+  }
+};
+
+// The clients of one user send as much as the windows let through, to handlers that do not read.
+TEST(Http2Server, WhatOneUserSendsStaysInHisShare) {
+  constexpr std::size_t kMost = 4 << 20, kConnections = 16, kStreams = 8, kBody = 1 << 20;
+  FairShare memory(64 << 20, kMost);
+  ServerLimits greedy, other;
+  greedy.memory = memory.of("greedy");
+  other.memory = memory.of("other");
+  Handler deaf = [](Exchange& exchange) { return exchange.wait_client_gone(); };
+  Handler echo = answer_echo;
+  Crowd crowd;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    H2Client& client = crowd.connect(greedy, deaf);
+    for (std::size_t j = 0; j < kStreams; ++j) client.request(H2Client::post("/"), std::string(kBody, 'x'));
+    crowd.drive(client, [] { return false; });
+  }
+  crowd.settle();
+  EXPECT_LE(memory.used(), kMost);
+  std::size_t sent = 0;
+  for (H2Client& client : crowd.clients) {
+    for (auto& [id, reply] : client.replies) sent += reply.sent;
+  }
+  EXPECT_GT(sent, kMost / 2);
+  EXPECT_LE(sent, kMost + kConnections * H2Room::kLeastWindow);
+
+  H2Client& second = crowd.connect(other, echo);
+  std::string big(3'000'000, 'b');
+  auto id = second.request(H2Client::post("/"), big);
+  crowd.drive(second, [&second] { return second.all_closed(); });
+  crowd.settle();
+  EXPECT_EQ(second.replies[id].body, big);
+  crowd.end();
+  EXPECT_EQ(memory.used(), 0u);
+}
+
+// A user who has nothing left goes on, in small steps.
+TEST(Http2Server, WithoutRoomBodiesPassAsTheyAreRead) {
+  FairShare memory(1 << 30, 1000);
+  ServerLimits limits;
+  limits.memory = memory.of("a");
+  H2Pair pair(answer_echo, limits);
+  std::string big(3'000'000, 'b');
+  auto id = pair.client->request(H2Client::post("/"), big);
+  pair.run();
+  EXPECT_EQ(pair.client->replies[id].body, big);
 }
 
 TEST(Http2Server, ReadsAndWritesAtTheSameTime) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <string>
 
 #include "sys/cgroup.h"
@@ -16,7 +15,8 @@
 namespace atl::sys::probe {
 namespace {
 
-using Attempt = std::function<Result<void>(const std::string& group)>;
+constexpr int kRemovals = 100;
+constexpr useconds_t kRemovalPauseUs = 5'000;
 
 Result<std::vector<Hierarchy>> hierarchies() {
   TRY(std::string mounts, read_file("/proc/self/mountinfo", 1 << 20));
@@ -24,19 +24,14 @@ Result<std::vector<Hierarchy>> hierarchies() {
 }
 
 // Makes a group of its own in `hierarchy`, and removes it after the attempt.
-int in_group(const Hierarchy& hierarchy, const Attempt& attempt) {
+int in_group(const Hierarchy& hierarchy, const InGroup& attempt) {
   std::string group = fmt::format("{}/atoll-probe-{}", hierarchy.root, ::getpid());
   if (auto made = ensure_directory(group, 0755); !made.ok()) return number_of(made);
-  int number = number_of(attempt(group));
-  ::rmdir(group.c_str());
+  int number = number_of(attempt(group, hierarchy.depth + 1));
+  // KERNEL: EBUSY until a process that was in it is really gone, which is a little after it was reaped.
+  for (int left = kRemovals; ::rmdir(group.c_str()) != 0 && errno == EBUSY && left > 0; --left)
+    ::usleep(kRemovalPauseUs);
   return number;
-}
-
-int in_tree(const Attempt& attempt) {
-  auto all = hierarchies();
-  if (!all.ok()) return number_of(all);
-  auto tree = std::find_if(all->begin(), all->end(), [](const Hierarchy& each) { return each.unified; });
-  return tree == all->end() ? ENOENT : in_group(*tree, attempt);
 }
 
 // `v1` and `v2`: a file of the controller, and what is written into it.
@@ -57,7 +52,7 @@ int in_unified(const Hierarchy& tree, const Limit& limit) {
   std::string list = " " + *offered;
   std::replace(list.begin(), list.end(), '\n', ' ');
   if (list.find(fmt::format(" {} ", limit.controller)) == std::string::npos) return ENOENT;
-  return in_group(tree, [&limit](const std::string& group) -> Result<void> {
+  return in_group(tree, [&limit](const std::string& group, std::uint32_t) -> Result<void> {
     std::string path = fmt::format("{}/{}", group, limit.v2);
     if (::access(path.c_str(), F_OK) != 0) return success();
     return write_file(path, limit.v2_text);
@@ -71,7 +66,7 @@ int limited(const Limit& limit) {
     if (std::find(each.controllers.begin(), each.controllers.end(), limit.controller) ==
         each.controllers.end())
       continue;
-    return in_group(each, [&limit](const std::string& group) {
+    return in_group(each, [&limit](const std::string& group, std::uint32_t) {
       return write_file(fmt::format("{}/{}", group, limit.v1), limit.v1_text);
     });
   }
@@ -81,8 +76,15 @@ int limited(const Limit& limit) {
 
 }  // namespace
 
+int in_tree(const InGroup& attempt) {
+  auto all = hierarchies();
+  if (!all.ok()) return number_of(all);
+  auto tree = std::find_if(all->begin(), all->end(), [](const Hierarchy& each) { return each.unified; });
+  return tree == all->end() ? ENOENT : in_group(*tree, attempt);
+}
+
 int cgroup_tree() {
-  return in_tree([](const std::string&) { return success(); });
+  return in_tree([](const std::string&, std::uint32_t) { return success(); });
 }
 
 int cgroup_memory() {
@@ -92,14 +94,15 @@ int cgroup_cpu() { return limited({"cpu", "cpu.cfs_quota_us", "100000", "cpu.max
 int cgroup_pids() { return limited({"pids", "pids.max", "64", "pids.max", "64"}); }
 
 int cgroup_freeze() {
-  return in_tree([](const std::string& group) -> Result<void> {
+  return in_tree([](const std::string& group, std::uint32_t) -> Result<void> {
     TRY_VOID(write_file(group + "/cgroup.freeze", "1"));
     return write_file(group + "/cgroup.freeze", "0");
   });
 }
 
 int cgroup_kill() {
-  return in_tree([](const std::string& group) { return write_file(group + "/cgroup.kill", "1"); });
+  return in_tree(
+      [](const std::string& group, std::uint32_t) { return write_file(group + "/cgroup.kill", "1"); });
 }
 
 int swap_limit() { return limited({"memory", "memory.memsw.limit_in_bytes", "-1", "memory.swap.max", "0"}); }

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "sys/cgroup.h"
 #include "sys/features/probes.h"
 #include "sys/files.h"
 #include "sys/netlink/netlink.h"
@@ -31,20 +30,24 @@ int number_in(std::string_view text) {
   return EPROTONOSUPPORT;
 }
 
-// KERNEL: a module that a rule needs is loaded by the first rule that names it.
 int apply(const char* rules) {
   if (::unshare(CLONE_NEWNET) != 0) return errno;
+  return load_rules(rules);
+}
+
+}  // namespace
+
+// KERNEL: a module that a rule needs is loaded by the first rule that names it.
+int load_rules(const std::string& rules) {
   nft_ctx* context = nft_ctx_new(NFT_CTX_DEFAULT);
   if (context == nullptr) return EPROTONOSUPPORT;
   nft_ctx_buffer_error(context);
   nft_ctx_buffer_output(context);
   int number =
-      nft_run_cmd_from_buffer(context, rules) == 0 ? 0 : number_in(nft_ctx_get_error_buffer(context));
+      nft_run_cmd_from_buffer(context, rules.c_str()) == 0 ? 0 : number_in(nft_ctx_get_error_buffer(context));
   nft_ctx_free(context);
   return number;
 }
-
-}  // namespace
 
 int nftables() {
   return apply(
@@ -60,19 +63,6 @@ int conntrack() {
 
 int nat() {
   return apply("table inet probe { chain c { type nat hook postrouting priority srcnat; masquerade; }; }");
-}
-
-int process_labels() {
-  auto mounts = read_file("/proc/self/mountinfo", 1 << 20);
-  if (!mounts.ok()) return number_of(mounts);
-  for (const Hierarchy& each : find_hierarchies(*mounts)) {
-    if (!each.unified) continue;
-    return apply(fmt::format("table ip probe {{ chain c {{ type filter hook output priority raw; "
-                             "ip saddr set socket cgroupv2 level 1 map {{ \"{}\" : 127.0.0.1 }}; }}; }}",
-                             nft_group(each.root))
-                     .c_str());
-  }
-  return ENOENT;
 }
 
 int veth() {

@@ -3,6 +3,10 @@
 // The probes by subject; not for others than features.cc.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
+
 #include "base/result.h"
 
 namespace atl::sys::probe {
@@ -16,6 +20,9 @@ int number_of(const Result<T>& result) {
 }
 // errno when a call gave a negative result, else 0.
 int outcome(long result);
+
+// Loads packet rules into the network namespace of the moment; 0 or an errno.
+int load_rules(const std::string& rules);
 
 // calls.cc
 int user_namespaces();
@@ -48,6 +55,10 @@ int loop_devices();
 int idmapped_mounts();
 
 // groups.cc
+// Makes a group of the probe's own in the unified tree, at this level below its root, and removes it after
+// the attempt. The errno of the attempt; ENOENT without such a tree.
+using InGroup = std::function<Result<void>(const std::string& group, std::uint32_t level)>;
+int in_tree(const InGroup& attempt);
 int cgroup_tree();
 int cgroup_memory();
 int cgroup_cpu();
@@ -62,6 +73,8 @@ int conntrack();
 int nat();
 int veth();
 int tun();
+
+// labels.cc
 int process_labels();
 
 // machine.cc
