@@ -16,6 +16,7 @@ struct EgressWork {
   Millis quiet{0};              // since the last request ended
 };
 
+// What it says when it is told of one, or asked.
 struct EgressAnswer {
   std::string authority_pem, authority_hash;  // to be trusted inside; empty: there is none
   std::string authority_root;                 // changes when all authorities do

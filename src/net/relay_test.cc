@@ -118,7 +118,7 @@ TEST(Relay, WhatNobodyReadsStaysInTheShareOfItsUser) {
   EXPECT_EQ(late, 40 * kBody);
   EXPECT_LE(memory.used(), kMost);
   for (Relays::Ends& ends : relays.all) ends.sink->close();
-  relays.loop.run();
+  relays.settle();
   EXPECT_EQ(memory.used(), 0u);
 }
 

@@ -424,7 +424,8 @@ def a_request_that_waits_keeps_its_sandbox_awake(stage):
         def waits_for_longer_than_its_idle_time():
             now = activity()
             since = datetime.datetime.fromisoformat(now["since"].replace("Z", "+00:00"))
-            return now["because"] == "egress" and datetime.datetime.now(datetime.timezone.utc) - since > datetime.timedelta(seconds=5)
+            age = datetime.datetime.now(datetime.timezone.utc) - since
+            return now["because"] == "egress" and age > datetime.timedelta(seconds=5)
 
         stage.until(waits_for_longer_than_its_idle_time, "the request as a reason, for five seconds")
         expect(activity()["detail"] == "1 under way", activity())
