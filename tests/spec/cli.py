@@ -20,10 +20,11 @@ import urllib.request
 import cli_first_use
 import cli_isolation
 import cli_map
+import cli_templates
 from cli_sleep import sleeps_without_work
 from cli_world import ATOLL, Terminal, World, wait_for
 
-TESTS = [*cli_isolation.TESTS, *cli_map.TESTS, sleeps_without_work, *cli_first_use.TESTS]
+TESTS = [*cli_isolation.TESTS, *cli_map.TESTS, *cli_templates.TESTS, sleeps_without_work, *cli_first_use.TESTS]
 
 
 def test(function):
@@ -377,7 +378,7 @@ def ls_shows_what_is_there(world):
     world.ok("kill", sandbox)
 
 
-# ---- keys and templates ----
+# ---- keys ----
 
 @test
 def keys_are_made_and_revoked(world):
@@ -389,34 +390,6 @@ def keys_are_made_and_revoked(world):
     world.ok("key", "revoke", made["id"])
     refused = subprocess.run([ATOLL, "ps"], capture_output=True, env=environment)
     assert refused.returncode == 125 and b"ATOLL_API_KEY" in refused.stderr, refused.stderr
-
-
-@test
-def templates_are_listed(world):
-    assert "base" in world.ok("template", "list", "-q").split()
-    assert world.run("template", "remove", "no-such").returncode == 125
-
-
-@test
-def template_build_goes_into_the_folder_of_its_installation(world):
-    tree = world.folder + "/rootfs"
-    os.makedirs(tree + "/bin")
-    shutil.copy("/bin/sh", tree + "/bin/sh")
-    made = json.loads(world.ok("template", "build", "mine", "--from", tree, "--json"))  # no --data-dir
-    assert os.path.exists(f"{world.folder}/data/templates/{made['build']}/root.erofs")
-    assert "mine" in world.ok("template", "list", "-q").split()
-    # The same build again: what can change does, and what cannot is said.
-    shown = lambda: next(row for row in json.loads(world.ok("template", "list", "--json")) if row["names"] == ["mine"])  # noqa: E731
-    again = json.loads(world.ok("template", "build", "mine", "--from", tree, "--min-isolation", "container", "--json"))
-    assert again["build"] == made["build"] and again["changed"] and shown()["minIsolation"] == "container"
-    refused = world.run("template", "build", "mine", "--from", tree, "--memory", "256M", "--ready", "1")
-    assert refused.returncode == 125 and b"another memory" in refused.stderr, refused.stderr
-    assert (shown()["poolSize"], shown()["memoryMB"]) == (0, 1024)
-    assert "2 kept ready" in world.ok("template", "set", "mine", "--ready", "2") and shown()["poolSize"] == 2
-    assert not json.loads(world.ok("template", "build", "mine", "--from", tree, "--json"))["changed"]
-    world.ok("template", "build", "mine", "--from", tree, "--ready", "0")
-    assert shown()["poolSize"] == 0
-    world.ok("template", "remove", "mine")
 
 
 # ---- failures ----

@@ -47,14 +47,15 @@ def waits_where_there_is_no_room(world):
     variables = json.loads(world.ok("env", "--json"))
 
     def post(path, body):
-        request = urllib.request.Request(variables["E2B_API_URL"] + path, json.dumps(body).encode(), method="POST",
-                                         headers={"X-API-Key": variables["E2B_API_KEY"], "Content-Type": "application/json"})
+        headers = {"X-API-Key": variables["E2B_API_KEY"], "Content-Type": "application/json"}
+        request = urllib.request.Request(variables["E2B_API_URL"] + path, json.dumps(body).encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
     tenant = post("/v1/tenants", {"name": "small", "maxSandboxes": 1})["id"]
     key = post("/v1/keys", {"name": "map", "tenant": tenant})["key"]
-    small = {**world.environment, **variables, "E2B_API_KEY": key, "ATOLL_API_KEY": key}
-    done = subprocess.run([ATOLL, "map", "-j", "3", "echo", "{}"], input=b"1\n2\n3\n4\n", capture_output=True, env=small, timeout=120)
+    small = {**world.environment, "ATOLL_API_URL": variables["E2B_API_URL"], "ATOLL_API_KEY": key}
+    done = subprocess.run([ATOLL, "map", "-j", "3", "echo", "{}"], input=b"1\n2\n3\n4\n", capture_output=True, env=small,
+                          timeout=120)
     assert (done.returncode, done.stdout) == (0, b"1\n2\n3\n4\n"), done
 
 
@@ -83,4 +84,5 @@ def run_says_when_it_cannot_keep_a_sandbox(world):
 
 
 TESTS = [gives_output_in_the_order_of_the_input, feeds_the_line_where_there_is_no_mark, tries_again_when_the_sandbox_is_lost,
-         does_not_repeat_what_is_refused, waits_where_there_is_no_room, says_that_output_is_missing, leaves_nothing_behind_when_it_is_interrupted, run_says_when_it_cannot_keep_a_sandbox]
+         does_not_repeat_what_is_refused, waits_where_there_is_no_room, says_that_output_is_missing,
+         leaves_nothing_behind_when_it_is_interrupted, run_says_when_it_cannot_keep_a_sandbox]

@@ -90,7 +90,9 @@ test('java', async () => {
 test('no kernel listens on a port', async () => {
   for (const language of ['python', 'javascript', 'typescript', 'r', 'java']) await sandbox.runCode('1', { language });
   // Of each line of a connection its own address and its state; 0A listens (proc(5), net/tcp).
-  const listening = await runIn('bash')('while read -r _ own _ state _; do [ "$state" = 0A ] && echo $((16#${own##*:})); done < <(cat /proc/net/tcp{,6}); true');
+  const code =
+    'while read -r _ own _ state _; do [ "$state" = 0A ] && echo $((16#${own##*:})); done < <(cat /proc/net/tcp{,6}); true';
+  const listening = await runIn('bash')(code);
   const ports = listening.logs.stdout.join('').split('\n').filter(Boolean).map(Number);
   assert.deepEqual(ports.filter((port) => port !== 49983 && port !== 49999), []);
   assert.ok(ports.includes(49999), 'the list is one');
