@@ -78,8 +78,9 @@ Task<Result<Answer>> list_v2(Services& services, Call& call) {
   CO_TRY(auto query, read_query(services, call));
   json::array out;
   auto page = services.sandboxes.list(query);
+  out.reserve(page.rows.size());
   for (const auto& row : page.rows) out.push_back(listed(services, *row));
-  Answer answer = json_answer(200, out);
+  Answer answer = json_answer(200, std::move(out));
   answer.headers.add("x-total-running", fmt::format("{}", page.total_running));
   bool ascending = query.order == control::ListQuery::Order::kOldestFirst;
   if (page.next) answer.headers.add("x-next-token", encode_page(*page.next, ascending));
@@ -95,7 +96,7 @@ Task<Result<Answer>> list_v1(Services& services, Call& call) {
   CO_TRY(query.metadata, read_metadata_filter(call));
   json::array out;
   for (const auto& row : services.sandboxes.list(query).rows) out.push_back(listed(services, *row));
-  co_return json_answer(200, out);
+  co_return json_answer(200, std::move(out));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 namespace atl::api {
 namespace {
 
+constexpr std::size_t kListedFields = 20;
+
 std::uint32_t cores(const model::Limits& limits) { return (limits.cpu_millis + 999) / 1000; }
 
 json::object string_object(const model::StringMap& map) {
@@ -71,9 +73,11 @@ json::value idle_seconds(Millis time) {
   return time.count() > 0 ? json::value(time.count() / 1000) : json::value();
 }
 
-// What create, get and list have in common.
+// What create, get and list have in common. The room is for all that a list says of a sandbox: an object that
+// grows moves its fields each time.
 json::object identity(const model::SandboxRow& row) {
   json::object out;
+  out.reserve(kListedFields);
   out["sandboxID"] = row.id;
   out["templateID"] = row.template_id;
   out["clientID"] = kClientId;

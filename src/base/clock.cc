@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <cctype>
@@ -76,8 +77,9 @@ std::string format_rfc3339(WallTime time) {
   auto day = floor<days>(point);
   year_month_day date{day};
   auto ms = (point - day).count();
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", int(date.year()), unsigned(date.month()),
-                     unsigned(date.day()), ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, ms % 1000);
+  return fmt::format(FMT_COMPILE("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z"), int(date.year()),
+                     unsigned(date.month()), unsigned(date.day()), ms / 3'600'000, ms / 60'000 % 60,
+                     ms / 1000 % 60, ms % 1000);
 }
 
 std::optional<WallTime> parse_rfc3339(std::string_view text) {

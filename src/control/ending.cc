@@ -116,7 +116,7 @@ Task<> SandboxService::write_end(LivePtr live, Ending ending) {
       step.message = fmt::format("sandbox {}: {}", stuck ? "failed" : "ended", ending.outcome);
       step.data = event_data({{"outcome", ending.outcome}});
     }
-    live->row.state = stuck ? model::State::kFailed : model::State::kStopped;
+    set_state(*live, stuck ? model::State::kFailed : model::State::kStopped);
     live->row.ended_at = clock_.now();
   }
   ++live->version;

@@ -77,8 +77,8 @@ bool may_sleep(const Live& live) {
 
 std::vector<LivePtr> SandboxService::idle_candidates() const {
   std::vector<LivePtr> out;
-  for (const auto& [tenant, index] : listed_) {
-    for (const auto& [key, live] : index) {
+  for (const auto& [tenant, listing] : listed_) {
+    for (const auto& [key, live] : listing.rows) {
       if (may_sleep(*live)) out.push_back(live);
     }
   }

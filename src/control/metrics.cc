@@ -37,8 +37,8 @@ Task<> SandboxService::sample_one(LivePtr live) {
 
 Task<> SandboxService::sample_metrics() {
   std::vector<LivePtr> all;
-  for (const auto& [tenant, index] : listed_) {
-    for (const auto& [key, live] : index) {
+  for (const auto& [tenant, listing] : listed_) {
+    for (const auto& [key, live] : listing.rows) {
       if (live->row.state == model::State::kRunning) all.push_back(live);
     }
   }

@@ -226,7 +226,7 @@ Task<Result<void>> SandboxService::write_result(LivePtr live, model::State to, S
 void SandboxService::conclude(LivePtr live, model::State to, Step step) {
   CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id,
         model::state_name(live->row.state), model::state_name(to));
-  live->row.state = to;
+  set_state(*live, to);
   ++live->version;
   show_state(live);
   scope_.spawn("result of " + live->row.id, write_conclusion(live, std::move(step)));

@@ -46,12 +46,32 @@ std::vector<EgressFacts> SandboxService::all_egress() const {
   return out;
 }
 
+void SandboxService::take_off_list(Live& live) {
+  if (!live.listed_as) return;
+  auto listing = listed_.find(live.row.tenant);
+  listing->second.rows.erase(*live.listed_as);
+  if (live.row.state == model::State::kRunning) --listing->second.running;
+  if (listing->second.rows.empty()) listed_.erase(listing);
+  live.listed_as.reset();
+}
+
+// The one place where a state changes, so that each list knows how many of its rows run.
+void SandboxService::set_state(Live& live, model::State to) {
+  if (live.listed_as) {
+    std::size_t& running = listed_[live.row.tenant].running;
+    if (live.row.state == model::State::kRunning) --running;
+    if (to == model::State::kRunning) ++running;
+  }
+  live.row.state = to;
+}
+
 void SandboxService::show_state(const LivePtr& live) {
   live->route = make_route(*live);
   StartKey key(live->row.started_at.ms, live->row.id);
-  auto& index = listed_[live->row.tenant];
-  if (live->listed_as) index.erase(*live->listed_as);
-  index.emplace(key, live);
+  take_off_list(*live);
+  Listing& listing = listed_[live->row.tenant];
+  listing.rows.emplace(key, live);
+  if (live->row.state == model::State::kRunning) ++listing.running;
   live->listed_as = std::move(key);
   live->changed.notify_all();
   tell_gateway(*live, live->row.state);
@@ -88,12 +108,7 @@ void SandboxService::unpublish(const LivePtr& live) {
   egress_.gone(live->row.id, live->row.generation);
   if (!live->route) return;
   live->route.reset();
-  auto index = listed_.find(live->row.tenant);
-  if (index != listed_.end() && live->listed_as) {
-    index->second.erase(*live->listed_as);
-    if (index->second.empty()) listed_.erase(index);
-  }
-  live->listed_as.reset();
+  take_off_list(*live);
   break_off(live);
 }
 
@@ -115,8 +130,8 @@ RoutePtr SandboxService::find_by_signature(std::string_view path, std::string_vi
   // e2b-protocol 7.2: "v1_" + base64(SHA-256("path:operation:user:token[:expiration]")) without padding.
   Sha256Beginning text(fmt::format("{}:{}:{}:", path, operation, user));
   std::string end = expiration.empty() ? std::string() : fmt::format(":{}", expiration);
-  for (const auto& [tenant, index] : listed_) {
-    for (const auto& [key, live] : index) {
+  for (const auto& [tenant, listing] : listed_) {
+    for (const auto& [key, live] : listing.rows) {
       if (live->row.access_token.empty()) continue;
       std::string hash = text.with(live->row.access_token.reveal() + end);
       std::string expected = "v1_" + base64_encode(hash, Padding::kNone);

@@ -148,11 +148,11 @@ Task<Result<void>> SandboxService::move(LivePtr live, model::State to, Step step
   CHECK(model::legal(live->row.state, to), "sandbox {}: {} to {}", live->row.id,
         model::state_name(live->row.state), model::state_name(to));
   model::State from = live->row.state;
-  live->row.state = to;
+  set_state(*live, to);
   ++live->version;
   auto saved = co_await save(live, std::move(step));
   // What is not on disk did not happen, unless something else has moved the sandbox on meanwhile.
-  if (!saved && live->row.state == to && !live->ending) live->row.state = from;
+  if (!saved && live->row.state == to && !live->ending) set_state(*live, from);
   live->changed.notify_all();
   co_return saved;
 }
@@ -187,10 +187,8 @@ ListPage SandboxService::list(const ListQuery& query) const {
   ListPage page;
   auto found = listed_.find(query.tenant);
   if (found == listed_.end()) return page;
-  const auto& index = found->second;
-  for (const auto& [key, live] : index) {
-    if (live->row.state == model::State::kRunning) ++page.total_running;
-  }
+  const auto& index = found->second.rows;
+  page.total_running = found->second.running;
   auto matches = [&](const model::SandboxRow& row) {
     bool running = row.state == model::State::kRunning;
     if (running ? !query.running : !query.paused) return false;

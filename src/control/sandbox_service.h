@@ -233,6 +233,11 @@ class SandboxService final : public Directory {
     std::size_t size = 0;
   };
   using StartKey = StartKeyOf;
+  // What the lists of one tenant show.
+  struct Listing {
+    std::map<StartKey, LivePtr> rows;  // in order of start
+    std::size_t running = 0;           // of them: a page says how many, and need not look at all
+  };
 
   // What a create starts from; keeps a snapshot from going away meanwhile.
   struct Origin {
@@ -397,6 +402,8 @@ class SandboxService final : public Directory {
   void take_start_reply(Live& live, const wire::StartReply& reply);
   void publish(const LivePtr& live);     // reachable, listed, with a deadline
   void show_state(const LivePtr& live);  // listed, and known to ingress in the state that it has
+  void set_state(Live& live, model::State to);
+  void take_off_list(Live& live);
   void close_door(const LivePtr& live);  // later requests are not let in; those under way go on
   void break_off(const LivePtr& live);   // the connections into it
   void unpublish(const LivePtr& live);   // the opposite; connections into it are broken off
@@ -434,8 +441,8 @@ class SandboxService final : public Directory {
   Snapshots snapshots_;
   std::shared_ptr<Quota> quota_;
   Room room_;
-  std::unordered_map<std::string, LivePtr> live_;  // all that are not over, bounded by the host's limit
-  std::unordered_map<std::string, std::map<StartKey, LivePtr>> listed_;  // by tenant, in order of start
+  std::unordered_map<std::string, LivePtr> live_;    // all that are not over, bounded by the host's limit
+  std::unordered_map<std::string, Listing> listed_;  // by tenant
   std::map<PoolKey, Pool> pools_;
   std::set<std::string> used_builds_;  // that the runner may hold open
   Deadlines deadlines_;

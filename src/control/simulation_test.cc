@@ -5,6 +5,7 @@
 // must agree. A failing seed is repeated with ATOLL_SIM_SEED=<seed>.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -240,7 +241,10 @@ class Simulation {
     ListQuery all;
     all.tenant = world_.tenant;
     world_.until([&] { return rests_agree(); });
-    for (const auto& row : service().list(all).rows) listed.insert(row->id);
+    auto page = service().list(all);
+    for (const auto& row : page.rows) listed.insert(row->id);
+    auto runs = [](const SandboxView& row) { return row->state == model::State::kRunning; };
+    EXPECT_EQ(page.total_running, std::count_if(page.rows.begin(), page.rows.end(), runs)) << when;
     std::size_t on_disk = 0;
     for (const auto& [id, entry] : world_.runner.entries) {
       held.insert(id);
