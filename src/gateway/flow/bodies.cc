@@ -131,33 +131,6 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
   co_await park();  // the answer decides
 }
 
-Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange, FairShare::User memory) {
-  net::RelayBuffer buffer(memory);
-  while (true) {
-    if (!buffer.filled()) {
-      buffer.release();
-      auto waited = co_await upstream.wait_body();
-      if (!waited) {
-        exchange.abort();
-        co_return false;
-      }
-    }
-    auto got = co_await upstream.read_body(buffer.space());
-    if (!got) {
-      exchange.abort();
-      co_return false;
-    }
-    if (*got == 0) break;
-    if (!(co_await exchange.write(buffer.view(*got))).ok()) {
-      upstream.close();
-      co_return false;
-    }
-    buffer.passed_on(*got);
-  }
-  exchange.set_trailers(upstream.trailers());
-  co_return (co_await exchange.finish()).ok();
-}
-
 Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered) {
   co_await exchange.wait_client_gone();
   auto cancelled = (co_await async::asio::this_coro::cancellation_state).cancelled();
