@@ -121,7 +121,7 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
   bool whole = true;
   if (read) {
     if (!read->bytes.empty()) whole = (co_await upstream.write_body(read->bytes)).ok();
-  } else if (exchange.request().has_body) {
+  } else {
     whole = co_await relay_body(exchange, upstream, rules, memory, unsendable);
   }
   if (whole) {

@@ -336,10 +336,15 @@ Task<> HttpFlow::forward(Running& run) {
   }
   run.upstream = std::move(*started);
   run.in.note_peer(run.upstream->peer());
-  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
-  co_await (answer(run) ||
-            send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
-            watch_client(run.exchange, *run.upstream, run.answered));
+  if (run.body || run.exchange.request().has_body) {
+    FairShare::User memory = memory_of(parts_, *run.in.sandbox);
+    co_await (answer(run) ||
+              send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
+              watch_client(run.exchange, *run.upstream, run.answered));
+  } else {
+    // A task costs a good part of what the whole request does, and this one would only wait.
+    co_await (answer(run) || watch_client(run.exchange, *run.upstream, run.answered));
+  }
   if (run.switching) co_await switch_protocol(run);
 }
 
