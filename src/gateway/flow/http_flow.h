@@ -56,7 +56,7 @@ class HttpFlow {
   Result<void> check_fresh(const Running& run, const policy::RequestDecision& decision) const;
   async::Task<Result<void>> gather(Running& run, const policy::RequestDecision& decision);
   async::Task<Result<void>> prepare(Running& run, policy::RequestDecision decision);
-  Result<std::string> finish_body(Running& run, const http::RequestHead& named);
+  Result<std::string> finish_body(Running& run);
   Result<void> make_head(Running& run, policy::RequestDecision decision);
   bool still_carries(const Running& run) const;
   async::Task<> forward(Running& run);

@@ -28,6 +28,7 @@ struct HttpFlow::Running {
   http::Exchange& exchange;
   Inbound in;
   http::Headers judged;                             // what rules see
+  http::RequestHead named;                          // as it came, with its authority made canonical
   http::RequestHead request;                        // as it goes out
   std::optional<HeldBody> body;                     // when it had to be read before
   std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before
