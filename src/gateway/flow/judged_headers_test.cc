@@ -15,7 +15,7 @@ TEST(AsSent, HasNothingThatStaysOnTheWay) {
                   {"proxy-mine", "1"},
                   {"keep-alive", "5"},
                   {"x-kept", "1"}};
-  auto sent = as_sent(head).headers;
+  auto sent = as_sent(head.headers);
   for (auto name : {"x-dry-run", "proxy-mine", "keep-alive"}) EXPECT_FALSE(sent.find(name)) << name;
   for (auto name : {"te", "x-kept"}) EXPECT_TRUE(sent.find(name)) << name;
 }

@@ -12,7 +12,7 @@ Error not_running(std::string_view state);
 // One request on its way, with everything that must be broken off when its sandbox may no longer send.
 struct HttpFlow::Running {
   Running(http::Exchange& e, Inbound i)
-      : exchange(e), in(std::move(i)), judged(as_sent(e.request()).headers) {}
+      : exchange(e), in(std::move(i)), judged(as_sent(e.request().headers)) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
