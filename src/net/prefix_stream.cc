@@ -16,20 +16,23 @@ class PrefixStream final : public ForwardingStream {
       : ForwardingStream(std::move(stream)), prefix_(std::move(prefix)) {}
 
   Task<Result<std::size_t>> read_some(std::span<char> out) override {
-    if (prefix_.empty()) co_return co_await inner().read_some(out);
+    return prefix_.empty() ? inner().read_some(out) : from_prefix(out);
+  }
+  Task<Result<void>> wait_readable() override {
+    return prefix_.empty() ? inner().wait_readable() : at_once();
+  }
+  bool quiet() const override { return prefix_.empty() && inner().quiet(); }
+
+ private:
+  Task<Result<std::size_t>> from_prefix(std::span<char> out) {
     auto count = std::min(out.size(), prefix_.size() - used_);
     std::memcpy(out.data(), prefix_.data() + used_, count);
     used_ += count;
     if (used_ == prefix_.size()) free_text(prefix_);
     co_return count;
   }
-  Task<Result<void>> wait_readable() override {
-    if (prefix_.empty()) co_return co_await inner().wait_readable();
-    co_return success();
-  }
-  bool quiet() const override { return prefix_.empty() && inner().quiet(); }
+  static Task<Result<void>> at_once() { co_return success(); }
 
- private:
   std::string prefix_;
   std::size_t used_ = 0;
 };

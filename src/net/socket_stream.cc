@@ -79,10 +79,10 @@ Error SocketStream::closed(const char* what) const {
   return make_error(Code::kCancelled, "{} {}: the connection was closed on this side", what, peer_);
 }
 
-Task<> SocketStream::be_fair() {
-  if (++streak_ < kMaxStreak) co_return;
+bool SocketStream::others_wait() {
+  if (++streak_ < kMaxStreak) return false;
   streak_ = 0;
-  co_await async::yield();
+  return true;
 }
 
 Task<Result<std::size_t>> SocketStream::read_some(std::span<char> out) {
@@ -94,7 +94,7 @@ Task<Result<std::size_t>> SocketStream::read_some(std::span<char> out) {
     std::size_t count = socket_.read_some(buffer, error);
     if (!error) {
       read_more_ = count == out.size();
-      co_await be_fair();
+      if (others_wait()) co_await async::yield();
       co_return count;
     }
   }
@@ -133,13 +133,14 @@ Task<Result<void>> SocketStream::wait_readable() {
   co_return success();
 }
 
-Task<Result<void>> SocketStream::write_parts(std::span<asio::const_buffer> parts) {
+Task<Result<void>> SocketStream::write_parts(std::array<asio::const_buffer, 3> all) {
   if (!socket_.is_open()) co_return closed("write to");
+  std::span<asio::const_buffer> parts(all);
   boost::system::error_code error;
   if (drop_sent(parts, 0)) co_return success();
   std::size_t count = socket_.write_some(Parts(parts), error);
   if (!error && drop_sent(parts, count)) {
-    co_await be_fair();
+    if (others_wait()) co_await async::yield();
     co_return success();
   }
   if (error && error != asio::error::would_block) {
@@ -165,20 +166,15 @@ Task<Result<void>> SocketStream::write_parts(std::span<asio::const_buffer> parts
   co_return success();
 }
 
-Task<Result<void>> SocketStream::write_all(std::string_view data) {
-  std::array<asio::const_buffer, 1> parts{buffer_of(data)};
-  co_return co_await write_parts(parts);
-}
+Task<Result<void>> SocketStream::write_all(std::string_view data) { return write_parts({buffer_of(data)}); }
 
 Task<Result<void>> SocketStream::write_all(std::string_view first, std::string_view second) {
-  std::array<asio::const_buffer, 2> parts{buffer_of(first), buffer_of(second)};
-  co_return co_await write_parts(parts);
+  return write_parts({buffer_of(first), buffer_of(second)});
 }
 
 Task<Result<void>> SocketStream::write_all(std::string_view first, std::string_view second,
                                            std::string_view third) {
-  std::array<asio::const_buffer, 3> parts{buffer_of(first), buffer_of(second), buffer_of(third)};
-  co_return co_await write_parts(parts);
+  return write_parts({buffer_of(first), buffer_of(second), buffer_of(third)});
 }
 
 Task<Result<void>> SocketStream::shutdown_write() {

@@ -3,6 +3,8 @@
 // SocketStream: Stream on a connected (or connecting) stream socket.
 #pragma once
 
+#include <array>
+
 #include <boost/asio/generic/stream_protocol.hpp>
 
 #include "net/socket.h"
@@ -36,15 +38,16 @@ class SocketStream final : public Stream {
 
  private:
   using Side = Watchdog::Side;
-  // One write of all parts; `parts` is consumed.
-  Task<Result<void>> write_parts(std::span<async::asio::const_buffer> parts);
+  // One write of all parts; some may be empty.
+  Task<Result<void>> write_parts(std::array<async::asio::const_buffer, 3> all);
   // What a failed operation means: nothing (repeat it), or an error.
   std::optional<Error> judge(const boost::system::error_code& error, bool cancelled, Side side,
                              const char* what) const;
   Error closed(const char* what) const;
   void expire();
-  // Keeps one busy connection from starving the others of its loop.
-  Task<> be_fair();
+  // After an operation that did not suspend: true when others should run first, so that one busy connection
+  // does not starve those of its loop.
+  bool others_wait();
 
   async::asio::generic::stream_protocol::socket socket_;
   async::asio::steady_timer closed_check_;

@@ -11,22 +11,23 @@ namespace atl::gateway {
 
 using async::Task;
 
-http::RequestHead as_sent(const http::RequestHead& received) {
-  http::RequestHead out = received;
-  for (const std::string& option : connection_options(received.headers)) {
-    if (option != "upgrade" && option != "te") out.headers.remove(option);
+http::Headers as_sent(const http::Headers& received) {
+  http::Headers out = received;
+  for (const std::string& option : connection_options(received)) {
+    if (option != "upgrade" && option != "te") out.remove(option);
   }
-  for (const auto& field : received.headers) {
+  for (const auto& field : received) {
     bool kept = field.name == "connection" || field.name == "upgrade" || field.name == "te";
-    if (!kept && is_for_one_hop(field.name)) out.headers.remove(field.name);
+    if (!kept && is_for_one_hop(field.name)) out.remove(field.name);
   }
-  token::remove_tokens(out.headers);
+  token::remove_tokens(out);
   return out;
 }
 
 Question question_about(const Inbound& in, bool secure, const http::Exchange& exchange,
                         const std::optional<HeldBody>& body, const policy::AskedBy& asked) {
-  http::RequestHead head = as_sent(exchange.request());
+  http::RequestHead head = exchange.request();
+  head.headers = as_sent(head.headers);
   ExactRequest exact;
   exact.tenant = in.sandbox->tenant;
   exact.sandbox = in.sandbox->id;

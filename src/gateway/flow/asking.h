@@ -11,9 +11,10 @@ namespace atl::gateway {
 // A larger body cannot be asked about: it is held as long as the request waits.
 inline constexpr std::size_t kMaxAskedBody = 1 << 20;
 
-// `received` as it goes out, as far as the client decides that: without what Connection takes away on the
-// way, and without tokens of ours. Rules and persons judge this: what they see is what the server sees.
-http::RequestHead as_sent(const http::RequestHead& received);
+// The fields of a head as it goes out, as far as the client decides that: without what Connection takes away
+// on the way, and without tokens of ours. Rules and persons judge this: what they see is what the server
+// sees.
+http::Headers as_sent(const http::Headers& received);
 
 // `body` is there when the request has one.
 Question question_about(const Inbound& in, bool secure, const http::Exchange& exchange,

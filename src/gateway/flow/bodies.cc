@@ -121,7 +121,7 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
   bool whole = true;
   if (read) {
     if (!read->bytes.empty()) whole = (co_await upstream.write_body(read->bytes)).ok();
-  } else if (exchange.request().has_body) {
+  } else {
     whole = co_await relay_body(exchange, upstream, rules, memory, unsendable);
   }
   if (whole) {
@@ -129,33 +129,6 @@ Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream,
     (void)co_await upstream.finish_body();
   }
   co_await park();  // the answer decides
-}
-
-Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange, FairShare::User memory) {
-  net::RelayBuffer buffer(memory);
-  while (true) {
-    if (!buffer.filled()) {
-      buffer.release();
-      auto waited = co_await upstream.wait_body();
-      if (!waited) {
-        exchange.abort();
-        co_return false;
-      }
-    }
-    auto got = co_await upstream.read_body(buffer.space());
-    if (!got) {
-      exchange.abort();
-      co_return false;
-    }
-    if (*got == 0) break;
-    if (!(co_await exchange.write(buffer.view(*got))).ok()) {
-      upstream.close();
-      co_return false;
-    }
-    buffer.passed_on(*got);
-  }
-  exchange.set_trailers(upstream.trailers());
-  co_return (co_await exchange.finish()).ok();
 }
 
 Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered) {

@@ -58,10 +58,6 @@ async::Task<> send_body(http::Exchange& exchange, http::ClientExchange& upstream
 // cancelled.
 async::Task<> watch_client(http::Exchange& exchange, http::ClientExchange& upstream, const bool& answered);
 
-// Sends the answer's body back, with its trailers; true when it is whole. Breaks off when the upstream does.
-async::Task<bool> send_answer(http::ClientExchange& upstream, http::Exchange& exchange,
-                              FairShare::User memory);
-
 // Hexadecimal, as AWS signatures want it.
 std::string hex_sha256(std::string_view bytes);
 

@@ -64,12 +64,15 @@ bool paths_matter(Parts& parts, const Inbound& in, bool secure, const http::Requ
   return vault::paths_matter(parts.vault.bindings(), binding_facts(in, secure, request));
 }
 
+std::vector<const vault::Binding*> find_bindings(Parts& parts, const Inbound& in, bool secure,
+                                                 const http::RequestHead& request) {
+  return vault::find(parts.vault.bindings(), binding_facts(in, secure, request));
+}
+
 Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const Inbound& in, bool secure,
-                                                           const http::RequestHead& request,
+                                                           const std::vector<const vault::Binding*>& found,
                                                            const policy::RequestDecision& decision) {
   std::vector<vault::CredentialPtr> out;
-  vault::BindingRequest facts = binding_facts(in, secure, request);
-  std::vector<const vault::Binding*> found = vault::find(parts.vault.bindings(), facts);
   for (const vault::Binding* binding : found) {
     if (binding->by_placeholder) continue;
     auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);

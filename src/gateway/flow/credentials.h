@@ -30,11 +30,15 @@ struct Injection {
 // kDenied, word "credential_unusable".
 Error unusable_credential(std::string_view name, std::string_view why);
 
-// Those that bindings and the policy's decision name for this request. kDenied, word "credential_unusable",
+// The bindings for this request, the most specific first. Valid until the next await.
+std::vector<const vault::Binding*> find_bindings(Parts& parts, const Inbound& in, bool secure,
+                                                 const http::RequestHead& request);
+
+// Those that the bindings and the policy's decision name for a request. kDenied, word "credential_unusable",
 // when one that is named is not there or cannot be used: a request that should carry a credential does not
 // leave without it.
 Result<std::vector<vault::CredentialPtr>> find_credentials(Parts& parts, const Inbound& in, bool secure,
-                                                           const http::RequestHead& request,
+                                                           const std::vector<const vault::Binding*>& found,
                                                            const policy::RequestDecision& decision);
 
 // True when what the request may carry hangs on its path (vault::paths_matter).

@@ -8,6 +8,12 @@
 
 namespace atl::gateway::testing {
 
+inline Task<> serve(HttpFlow& flow, net::StreamPtr stream) {
+  http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
+  http::ServerLimits limits;
+  co_await http::serve_http1(std::move(stream), "", false, limits, handler);
+}
+
 class FlowWorld : public PartsWorld {
  public:
   explicit FlowWorld(const std::string& rules) {

@@ -336,10 +336,15 @@ Task<> HttpFlow::forward(Running& run) {
   }
   run.upstream = std::move(*started);
   run.in.note_peer(run.upstream->peer());
-  FairShare::User memory = memory_of(parts_, *run.in.sandbox);
-  co_await (answer(run) ||
-            send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
-            watch_client(run.exchange, *run.upstream, run.answered));
+  if (run.body || run.exchange.request().has_body) {
+    FairShare::User memory = memory_of(parts_, *run.in.sandbox);
+    co_await (answer(run) ||
+              send_body(run.exchange, *run.upstream, run.body, run.sending, memory, run.unsendable) ||
+              watch_client(run.exchange, *run.upstream, run.answered));
+  } else {
+    // A task costs a good part of what the whole request does, and this one would only wait.
+    co_await (answer(run) || watch_client(run.exchange, *run.upstream, run.answered));
+  }
   if (run.switching) co_await switch_protocol(run);
 }
 
@@ -367,10 +372,7 @@ Task<> HttpFlow::answer(Running& run) {
   }
   if (origin_.mount) remount(back->head.headers, run.in.dialled, origin_.secure, *origin_.mount);
   std::size_t incidents = back->incidents;
-  if (rules.body_changes)
-    co_await answer_searched(run, std::move(back->head), coding, rules, incidents);
-  else if (co_await send_head(run, std::move(back->head)))
-    run.answered = co_await send_answer(*run.upstream, run.exchange, memory_of(parts_, *run.in.sandbox));
+  co_await pass_body(run, std::move(back->head), coding, rules, incidents);
   tell_incidents(run, incidents);
 }
 
@@ -382,14 +384,10 @@ void HttpFlow::reject_tokens(const Running& run) {
   }
 }
 
-Task<bool> HttpFlow::send_head(Running& run, http::ResponseHead head) {
-  auto sent = co_await run.exchange.send_head(std::move(head));
-  if (!sent) run.upstream->close();
-  co_return sent.ok();
-}
-
-Task<> HttpFlow::answer_searched(Running& run, http::ResponseHead head, std::string coding,
-                                 const AnswerRules& rules, std::size_t& incidents) {
+// What nothing is searched for in goes on as it is coded.
+Task<> HttpFlow::pass_body(Running& run, http::ResponseHead head, std::string coding,
+                           const AnswerRules& rules, std::size_t& incidents) {
+  if (!rules.body_changes) coding.clear();
   auto body = AnswerBody::make(*run.upstream, coding, rules.patterns, memory_of(parts_, *run.in.sandbox));
   if (!body) {
     run.upstream->close();

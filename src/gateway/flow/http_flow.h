@@ -56,14 +56,13 @@ class HttpFlow {
   Result<void> check_fresh(const Running& run, const policy::RequestDecision& decision) const;
   async::Task<Result<void>> gather(Running& run, const policy::RequestDecision& decision);
   async::Task<Result<void>> prepare(Running& run, policy::RequestDecision decision);
-  Result<std::string> finish_body(Running& run, const http::RequestHead& named);
+  Result<std::string> finish_body(Running& run);
   Result<void> make_head(Running& run, policy::RequestDecision decision);
   bool still_carries(const Running& run) const;
   async::Task<> forward(Running& run);
   async::Task<> answer(Running& run);
-  async::Task<bool> send_head(Running& run, http::ResponseHead head);
-  async::Task<> answer_searched(Running& run, http::ResponseHead head, std::string coding,
-                                const AnswerRules& rules, std::size_t& incidents);
+  async::Task<> pass_body(Running& run, http::ResponseHead head, std::string coding, const AnswerRules& rules,
+                          std::size_t& incidents);
   AnswerRules answer_rules(const Running& run) const;
   void reject_tokens(const Running& run);
   void tell_incidents(const Running& run, std::size_t count);

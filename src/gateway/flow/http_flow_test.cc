@@ -3,6 +3,7 @@
 
 #include "gateway/flow/flow_for_test.h"
 #include "gateway/vault/credential_for_test.h"
+#include "net/forwarding_stream.h"
 
 namespace atl::gateway {
 namespace {
@@ -90,6 +91,70 @@ TEST(PatternCache, IsBoundedByItsBytes) {
 }
 
 // A name says nothing about a rule for addresses; where the request has gone does.
+class CountedStream final : public net::ForwardingStream {
+ public:
+  CountedStream(net::StreamPtr inner, int& writes) : ForwardingStream(std::move(inner)), writes_(writes) {}
+  Task<Result<void>> write_all(std::string_view data) override {
+    ++writes_;
+    return inner().write_all(data);
+  }
+  Task<Result<void>> write_all(std::string_view first, std::string_view second) override {
+    ++writes_;
+    return inner().write_all(first, second);
+  }
+  Task<Result<void>> write_all(std::string_view first, std::string_view second,
+                               std::string_view third) override {
+    ++writes_;
+    return inner().write_all(first, second, third);
+  }
+
+ private:
+  int& writes_;
+};
+
+// What the gateway sends to a program for one GET, and in how many writes.
+Task<> get(World& w, Parts& parts, std::uint16_t port, std::string& text, int& writes) {
+  auto [client, server] = net::stream_pair(w.loop.get_executor());
+  Inbound in{parts.registry.find("isandbox"), "", authority("api.example:" + std::to_string(port))};
+  HttpFlow flow(parts, std::move(in), {});
+  async::Scope scope(w.loop.get_executor());
+  scope.spawn("serve", serve(flow, std::make_unique<CountedStream>(std::move(server), writes)));
+  std::string head = fmt::format("GET / HTTP/1.1\r\nHost: api.example:{}\r\n\r\n", port);
+  EXPECT_TRUE((co_await client->write_all(head)).ok());
+  char buffer[4096];
+  while (!text.ends_with("short")) {
+    auto got = co_await client->read_some(buffer);
+    if (!got.ok() || *got == 0) break;
+    text.append(buffer, *got);
+  }
+  client->close();
+  co_await scope.join();
+}
+
+TEST(HttpFlow, AShortAnswerGoesOutInOneWrite) {
+  PartsWorld all;
+  all.parts.registry.put(sandbox_with(R"([{"id": "all", "action": "allow", "hosts": ["api.example"]}])"));
+  http::Handler handler = [](http::Exchange& exchange) -> Task<> {
+    http::ResponseHead head;
+    (void)co_await exchange.respond(std::move(head), "short");
+  };
+  TestServer server(all.world.scope, all.world.loop.get_executor(), Kind::kPlain, handler);
+  std::string text;
+  int writes = 0;
+  all.world.run([&](World& w) -> Task<> {
+    // Nothing of this machine is dialled for a sandbox, but a connection that is kept is used again.
+    auto route = w.route(server.port, upstream_key(*all.parts.registry.find("isandbox")));
+    route.tls = false;
+    EXPECT_TRUE((co_await ask(w.upstream, route, request())).ok());
+    co_await get(w, all.parts, server.port, text, writes);
+    server.close();
+  });
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 200 ")) << text;
+  EXPECT_TRUE(text.ends_with("short")) << text;
+  EXPECT_EQ(server.connections, 1);
+  EXPECT_EQ(writes, 1);
+}
+
 TEST(HttpFlow, ADenialOfAnAddressIsForWhatHasGoneThereByName) {
   constexpr char kAll[] = R"({"id":"all","action":"allow","hosts":["*"]})";
   FlowWorld gateway(kAll);

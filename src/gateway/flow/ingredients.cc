@@ -9,8 +9,9 @@ Result<Ingredients> find_ingredients(Parts& parts, const Inbound& in, bool secur
                                      const http::RequestHead& request,
                                      const policy::RequestDecision& decision) {
   Ingredients out;
-  TRY(out.credentials, find_credentials(parts, in, secure, request, decision));
-  TRY(out.placeholders, find_placeholders(parts, in, secure, request));
+  std::vector<const vault::Binding*> found = find_bindings(parts, in, secure, request);
+  TRY(out.credentials, find_credentials(parts, in, secure, found, decision));
+  TRY(out.placeholders, find_placeholders(parts, in, found));
   return out;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/flow/asking.h"
-#include "gateway/flow/http_flow.h"
-#include "gateway/flow/parts_for_test.h"
+#include "gateway/flow/flow_for_test.h"
 
 namespace atl::gateway {
 namespace {
@@ -16,15 +15,9 @@ TEST(AsSent, HasNothingThatStaysOnTheWay) {
                   {"proxy-mine", "1"},
                   {"keep-alive", "5"},
                   {"x-kept", "1"}};
-  auto sent = as_sent(head).headers;
+  auto sent = as_sent(head.headers);
   for (auto name : {"x-dry-run", "proxy-mine", "keep-alive"}) EXPECT_FALSE(sent.find(name)) << name;
   for (auto name : {"te", "x-kept"}) EXPECT_TRUE(sent.find(name)) << name;
-}
-
-Task<> serve(HttpFlow& flow, net::StreamPtr stream) {
-  http::Handler handler = [&flow](http::Exchange& exchange) { return flow.handle(exchange); };
-  http::ServerLimits limits;
-  co_await http::serve_http1(std::move(stream), "", false, limits, handler);
 }
 
 // The status of the answer to a GET with these header lines.

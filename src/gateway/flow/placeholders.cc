@@ -32,13 +32,10 @@ bool Placeholders::searches_body() const {
                      [](const vault::Resolvable& one) { return !one.places.body.empty(); });
 }
 
-Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in, bool secure,
-                                       const http::RequestHead& request) {
+Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in,
+                                       const std::vector<const vault::Binding*>& found) {
   Placeholders out;
-  std::string_view path = request.path();
-  vault::BindingRequest facts{in.sandbox->tenant, in.sandbox->id, in.sandbox->template_id, in.dialled.host,
-                              in.dialled.port,    secure,         request.method,          path};
-  for (const vault::Binding* binding : vault::find(parts.vault.bindings(), facts)) {
+  for (const vault::Binding* binding : found) {
     if (!binding->by_placeholder) continue;
     auto credential = parts.vault.use(in.sandbox->tenant, binding->secret);
     if (!credential) return unusable_credential(binding->secret, credential.error().message());

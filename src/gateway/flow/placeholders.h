@@ -26,11 +26,11 @@ struct Placeholders {
   bool searches_body() const;
 };
 
-// What the bindings for this request's host, port, path and method let placeholders stand for. kDenied, word
+// What the bindings for a request let placeholders stand for. kDenied, word
 // "credential_unusable", when a credential is not there or of a kind that is no text. Values that are tokens
 // are still to be fetched.
-Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in, bool secure,
-                                       const http::RequestHead& request);
+Result<Placeholders> find_placeholders(Parts& parts, const Inbound& in,
+                                       const std::vector<const vault::Binding*>& found);
 // Waits for token endpoints where there is no good token.
 async::Task<Result<void>> fetch_values(Parts& parts, Placeholders& found);
 

@@ -68,7 +68,7 @@ Task<Result<void>> HttpFlow::gather(Running& run, const policy::RequestDecision&
   CO_TRY_VOID(vault::check_encoding(request, placeholders.all));
   bool collected = request.has_body && placeholders.searches_body() && request.content_length &&
                    *request.content_length <= kMaxCollectedBody;
-  if (!run.body && (collected || is_hashed(run.ingredients.credentials, named(run)))) {
+  if (!run.body && (collected || is_hashed(run.ingredients.credentials, run.named))) {
     auto most = std::min<std::uint64_t>(kMaxSignedBody, run.sending.most);
     CO_TRY(run.body, co_await hold(run, static_cast<std::size_t>(most)));
   }
@@ -78,6 +78,7 @@ Task<Result<void>> HttpFlow::gather(Running& run, const policy::RequestDecision&
 // What goes out, with everything that is put in. First all waiting; then, in one moment, the decision: a
 // client that sends its body slowly must not use what was taken away meanwhile.
 Task<Result<void>> HttpFlow::prepare(Running& run, policy::RequestDecision decision) {
+  run.named = named(run);
   for (int i = 0; i < kMostGatherings; ++i) {
     CO_TRY_VOID(co_await gather(run, decision));
     if (run.was_cut) co_return not_running("resting");
@@ -94,7 +95,8 @@ Task<Result<void>> HttpFlow::prepare(Running& run, policy::RequestDecision decis
 }
 
 // Where the head depends on the body. Its hash, where one is needed.
-Result<std::string> HttpFlow::finish_body(Running& run, const http::RequestHead& named) {
+Result<std::string> HttpFlow::finish_body(Running& run) {
+  const http::RequestHead& named = run.named;
   const Placeholders& placeholders = run.ingredients.placeholders;
   bool searched = named.has_body && placeholders.searches_body();
   if (run.body && searched) {
@@ -112,11 +114,10 @@ Result<void> HttpFlow::make_head(Running& run, policy::RequestDecision decision)
   const http::RequestHead& request = run.exchange.request();
   TRY_VOID(check_length(run, decision));
   TRY_VOID(check_fresh(run, decision));
-  http::RequestHead as_named = named(run);
-  TRY(std::string digest, finish_body(run, as_named));
+  TRY(std::string digest, finish_body(run));
   const Ingredients& from = run.ingredients;
   TRY(run.injection, make_injection(parts_, run.in, origin_.secure, from.credentials, from.tokens,
-                                    decision.set_headers, std::move(digest), as_named));
+                                    decision.set_headers, std::move(digest), run.named));
   add_placeholders(parts_, from.placeholders, run.injection);
   run.sending.injected = run.injection.header_names();
   bool as_spelled = run.injection.empty() || !paths_matter(parts_, run.in, origin_.secure, request);

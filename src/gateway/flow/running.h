@@ -12,7 +12,7 @@ Error not_running(std::string_view state);
 // One request on its way, with everything that must be broken off when its sandbox may no longer send.
 struct HttpFlow::Running {
   Running(http::Exchange& e, Inbound i)
-      : exchange(e), in(std::move(i)), judged(as_sent(e.request()).headers) {}
+      : exchange(e), in(std::move(i)), judged(as_sent(e.request().headers)) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
@@ -28,6 +28,7 @@ struct HttpFlow::Running {
   http::Exchange& exchange;
   Inbound in;
   http::Headers judged;                             // what rules see
+  http::RequestHead named;                          // as it came, with its authority made canonical
   http::RequestHead request;                        // as it goes out
   std::optional<HeldBody> body;                     // when it had to be read before
   std::shared_ptr<const policy::Policy> judged_by;  // that let it through; null before

@@ -29,11 +29,17 @@ constexpr char kEnd = '\n';  // occurs in no part of a key
 constexpr int kMaxStarts = 3;
 
 std::string key_of(const Route& route) {
-  auto proxy = route.proxy ? fmt::format("{} {}", route.proxy->authority.text(), route.proxy->user) : "";
-  return fmt::format("{}{}{}{}{}{}{}{}{}{}{}{}{}{}", route.sandbox, kEnd, route.tls ? "tls" : "tcp",
-                     route.h2 ? "2" : "1", kEnd, route.authority.text(), kEnd, route.credential, kEnd,
-                     static_cast<const void*>(route.certificate.get()), kEnd,
-                     static_cast<const void*>(route.trust.get()), kEnd, proxy);
+  std::string out = route.sandbox;
+  out.append({kEnd, route.tls ? 't' : 'p', route.h2 ? '2' : '1', kEnd});
+  out.append(route.authority.text()) += kEnd;
+  out.append(route.credential) += kEnd;
+  for (const void* one :
+       {static_cast<const void*>(route.certificate.get()), static_cast<const void*>(route.trust.get())}) {
+    if (one != nullptr) fmt::format_to(std::back_inserter(out), "{}", one);
+    out += kEnd;
+  }
+  if (route.proxy) out.append(route.proxy->authority.text()).append(" ").append(route.proxy->user);
+  return out;
 }
 
 bool is_upgrade(const http::RequestHead& request) {
@@ -47,7 +53,7 @@ Upstream::Upstream(async::Executor executor, std::shared_ptr<Resolver> resolver,
 
 Upstream::~Upstream() = default;
 
-Upstream::OriginPtr Upstream::origin_of(const Route& route) {
+Upstream::OriginPtr Upstream::origin_of(Route route) {
   auto key = key_of(route);
   auto found = origins_.find(key);
   if (found == origins_.end()) {
@@ -62,7 +68,7 @@ Upstream::OriginPtr Upstream::origin_of(const Route& route) {
     found = origins_.emplace(std::move(key), std::move(origin)).first;
   }
   // The rules may have changed since; the next connection is made by these.
-  found->second->route = route;
+  found->second->route = std::move(route);
   found->second->used = ++clock_;
   return found->second;
 }
@@ -183,8 +189,8 @@ Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start_once(OriginP
 Task<Result<std::unique_ptr<http::ClientExchange>>> Upstream::start(Route route, http::RequestHead request) {
   auto limits = route.limits;
   auto before = take_question(route);
-  auto origin = origin_of(route);
   request.secure = route.tls;
+  auto origin = origin_of(std::move(route));
   if (origin->speaks == Origin::Speaks::kHttp1) {
     // The client of HTTP/1.1 repeats by itself what may be repeated, and needs no copy for that.
     CO_TRY(auto simple, co_await origin->http1->start(std::move(request), std::move(before)));

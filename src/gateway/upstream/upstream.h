@@ -48,7 +48,7 @@ class Upstream {
   struct Origin;
   using OriginPtr = std::shared_ptr<Origin>;
 
-  OriginPtr origin_of(const Route& route);
+  OriginPtr origin_of(Route route);
   void forget_from(const std::string& prefix);
   void make_room(const std::string& sandbox);
   Task<Result<std::unique_ptr<http::ClientExchange>>> start_once(OriginPtr origin, http::RequestHead request,
