@@ -29,23 +29,22 @@ def template_build_goes_into_the_folder_of_its_installation(world):
 
 
 def a_build_that_is_registered_changes_in_what_can_change(world):
-    tree = make_tree(world, "again")
-
     def build(*words):
-        return json.loads(world.ok("template", "build", "mine", "--from", tree, "--json", *words))
+        return json.loads(world.ok("template", "build", "base", "--json", *words))
 
     def shown():
-        return next(row for row in json.loads(world.ok("template", "list", "--json")) if row["names"] == ["mine"])
-    made = build("--ready", "0")
+        return next(row for row in json.loads(world.ok("template", "list", "--json")) if row["names"] == ["base"])
+    before = shown()
     again = build("--min-isolation", "container")
-    assert again["build"] == made["build"] and again["changed"] and shown()["minIsolation"] == "container"
-    refused = world.run("template", "build", "mine", "--from", tree, "--memory", "256M", "--ready", "1")
+    assert (again["build"], again["changed"]) == (before["buildID"], True), again
+    assert shown()["minIsolation"] == "container", shown()
+    refused = world.run("template", "build", "base", "--memory", "300M", "--ready", "1")
     assert refused.returncode == 125 and b"another memory" in refused.stderr, refused.stderr
-    assert (shown()["poolSize"], shown()["memoryMB"]) == (0, 1024)
-    assert "1 kept ready" in world.ok("template", "set", "mine", "--ready", "1") and shown()["poolSize"] == 1
+    assert (shown()["poolSize"], shown()["memoryMB"]) == (before["poolSize"], before["memoryMB"]), shown()
+    assert "1 kept ready" in world.ok("template", "set", "base", "--ready", "1") and shown()["poolSize"] == 1
     assert not build()["changed"] and shown()["poolSize"] == 1
-    assert build("--ready", "0")["changed"] and shown()["poolSize"] == 0
-    world.ok("template", "remove", "mine")
+    assert build("--ready", str(before["poolSize"]))["changed"] and shown()["poolSize"] == before["poolSize"]
+    world.ok("template", "set", "base", "--min-isolation", "none")
 
 
 TESTS = [templates_are_listed, template_build_goes_into_the_folder_of_its_installation,

@@ -73,7 +73,7 @@ struct Map {
   std::size_t finished = 0;
   std::size_t lost = 0;     // sandboxes
   std::size_t again = 0;    // runs that were tried again for that
-  std::size_t holding = 0;  // sandboxes that are ours now
+  std::size_t holding = 0;  // sandboxes that are ours now, or about to be
   std::size_t given_back = 0;
   int signal = 0;
   std::vector<ProcessStream*> running;  // told of the signal
@@ -148,12 +148,14 @@ bool is_full(const Error& error) { return error.word() == "quota" || error.word(
 Task<Result<std::shared_ptr<GuestClient>>> create_when_there_is_room(Map& map) {
   while (true) {
     std::size_t before = map.given_back;
+    ++map.holding;  // also while it is made: those refused meanwhile wait for it, and do not give up
     auto guest = co_await create_sandbox(map.api, map.create, map.options.user);
-    if (guest.ok()) ++map.holding;
-    bool none_ends = map.holding == 0 && map.given_back == before;
-    if (guest.ok() || !is_full(guest.error()) || none_ends) co_return guest;
-    while (map.given_back == before && map.signal == 0) co_await map.changed.wait();
-    if (map.signal != 0) co_return guest;
+    if (guest.ok()) co_return guest;
+    --map.holding;
+    map.changed.notify_all();
+    if (!is_full(guest.error())) co_return guest;
+    while (map.given_back == before && map.holding > 0 && map.signal == 0) co_await map.changed.wait();
+    if (map.given_back == before || map.signal != 0) co_return guest;
   }
 }
 
