@@ -180,9 +180,7 @@ json::object metric(const control::MetricSample& sample, const model::SandboxRow
   return out;
 }
 
-std::string_view log_level(const model::Event& event) {
-  return event.type == kErrorEvent ? "error" : "info";
-}
+std::string_view log_level(const model::Event& event) { return event.type == kErrorEvent ? "error" : "info"; }
 
 json::object log_entry(const model::Event& event) {
   json::object out;
