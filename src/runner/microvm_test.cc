@@ -332,7 +332,7 @@ TEST_F(MicrovmTest, ADeathWhileAMachineIsPreparedHarmsNothing) {
   give_image();
   start();
   world_->kill();
-  ASSERT_TRUE(world_->start("runner.prepared.sealed", {"--microvm-emulation", "--patience", "4"}))
+  ASSERT_TRUE(world_->start("runner.prepared.sealed", {"--microvm-emulation"}))
       << world_->log();
   connect();
   client_->send(request('a'), wire::Type::kStart);
@@ -350,7 +350,7 @@ TEST_F(MicrovmTest, WhatIsPreparedWasNeverInReachOfItsQemu) {
   give_image();
   start();
   world_->kill();
-  ASSERT_TRUE(world_->start("runner.save.stored", {"--microvm-emulation", "--patience", "4"}))
+  ASSERT_TRUE(world_->start("runner.save.stored", {"--microvm-emulation"}))
       << world_->log();
   connect();
   client_->send(request('a'), wire::Type::kStart);
@@ -399,7 +399,7 @@ TEST_F(MicrovmTest, WhatDoesNotGoOnAfterItsRunnerDiedRestsAsBefore) {
   shell('a', "echo mark > /dev/shm/mark; echo text > /etc/text");
   ASSERT_EQ(pause('a', World::Memory::kKept), "") << world_->log();
   world_->kill();
-  ASSERT_TRUE(world_->start("runner.start.after_complete", {"--microvm-emulation", "--patience", "4"}))
+  ASSERT_TRUE(world_->start("runner.start.after_complete", {"--microvm-emulation"}))
       << world_->log();
   connect();
   EXPECT_EQ(resume('a'), "no answer");
@@ -451,7 +451,7 @@ TEST_P(MicrovmCrashTest, LosesNothing) {
   launch('a');
   shell('a', "echo mark > /dev/shm/mark; echo text > /etc/text");
   world_->kill();
-  ASSERT_TRUE(world_->start(GetParam(), {"--microvm-emulation", "--patience", "4"})) << world_->log();
+  ASSERT_TRUE(world_->start(GetParam(), {"--microvm-emulation"})) << world_->log();
   connect();
   if (pause('a', World::Memory::kKept) != "no answer") EXPECT_EQ(resume('a'), "no answer");
   ASSERT_TRUE(died()) << GetParam() << " was not reached";
@@ -516,7 +516,7 @@ TEST_F(MicrovmTest, ABootThatItsRunnerDidNotOutliveIsRepeated) {
   shell('a', "echo synced > /etc/synced; sync");
   ASSERT_EQ(pause('a', World::Memory::kLost), "");
   world_->kill();
-  ASSERT_TRUE(world_->start("runner.start.after_exec", {"--microvm-emulation", "--patience", "4"}))
+  ASSERT_TRUE(world_->start("runner.start.after_exec", {"--microvm-emulation"}))
       << world_->log();
   client_.emplace(world_->socket());
   EXPECT_EQ(resume('a'), "no answer");
@@ -549,7 +549,7 @@ TEST_F(MicrovmTest, EmulationIsUsedOnlyWhereItIsAllowed) {
   EXPECT_THAT(said.obstacle[kMicrovmIndex].str(), HasSubstr("emulation is not allowed"));
   EXPECT_EQ(World::start_sandbox(*client_, request('a'))->status.word.str(), "isolation_unavailable");
   world_->kill();
-  start({"--microvm-emulation", "--patience", "4"});
+  start({"--microvm-emulation"});
   said = hello();
   EXPECT_TRUE(said.tiers & kMicrovmBit) << said.obstacle[kMicrovmIndex].str();
   EXPECT_EQ(model::missing_layers(said.features, model::Tier::kMicrovm),
@@ -563,7 +563,7 @@ class MicrovmFaultTest : public MicrovmTest, public testing::WithParamInterface<
 TEST_P(MicrovmFaultTest, ADeadRunnerLeavesNothing) {
   give_image();
   std::filesystem::remove(world_->path("run/microvm.tested"));
-  world_->start(GetParam(), {"--microvm-emulation", "--patience", "4"});
+  world_->start(GetParam(), {"--microvm-emulation"});
   ASSERT_TRUE(died()) << "the point was never reached";
   start();
   EXPECT_THAT(World::list(*client_), testing::IsEmpty());

@@ -67,7 +67,7 @@ class MicrovmTest : public testing::Test {
     if (!tested_.empty()) std::ofstream(world_->path("run/microvm.tested")) << tested_;
   }
   // After the first start a guest is booted to see whether it can be, which takes a while.
-  void start(const std::vector<std::string>& flags = {"--microvm-emulation", "--patience", "4"}) {
+  void start(const std::vector<std::string>& flags = {"--microvm-emulation"}) {
     bool answers = world_->start({}, flags);
     for (int i = 0; i < 2 && !answers; ++i)
       answers = soon([this] { return WireClient(world_->socket()).open(); });
